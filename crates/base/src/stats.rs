@@ -1,0 +1,68 @@
+//! Statistics: declared once, beside the counter, with unit and meaning. Never reset: phases are snapshots.
+
+use serde::Serialize;
+
+/// One declared statistic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stat {
+    /// Name within its group.
+    pub name: &'static str,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// What it counts.
+    pub meaning: &'static str,
+}
+
+/// A group of counters that can be listed and subtracted.
+pub trait StatGroup: Clone + Default {
+    /// The declarations, in order.
+    const STATS: &'static [Stat];
+    /// The values, in the order of the declarations.
+    fn values(&self) -> Vec<u64>;
+    /// What happened between `earlier` and now.
+    #[must_use]
+    fn since(&self, earlier: &Self) -> Self;
+}
+
+/// Declares a struct of `u64` counters that implements [`StatGroup`].
+#[macro_export]
+macro_rules! stats {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident : $unit:literal, $meaning:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        $vis struct $name {
+            $(#[doc = concat!($meaning, " (", $unit, ")")] pub $field: u64,)+
+        }
+        impl $crate::stats::StatGroup for $name {
+            const STATS: &'static [$crate::stats::Stat] =
+                &[$($crate::stats::Stat { name: stringify!($field), unit: $unit, meaning: $meaning }),+];
+            fn values(&self) -> Vec<u64> {
+                vec![$(self.$field),+]
+            }
+            fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field.wrapping_sub(earlier.$field)),+ }
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    stats! {
+        /// Test group.
+        struct Demo {
+            hits: "count", "accesses that hit";
+            bytes: "B", "bytes moved";
+        }
+    }
+
+    #[test]
+    fn lists_and_subtracts() {
+        let a = Demo { hits: 1, bytes: 10 };
+        let b = Demo { hits: 4, bytes: 11 };
+        assert_eq!(b.since(&a).values(), [3, 1]);
+        assert_eq!(Demo::STATS[1].unit, "B");
+    }
+}

@@ -1,0 +1,188 @@
+//! Micro-operations: what a core model knows of an instruction. Neutral: no instruction set's encodings.
+
+/// An architectural register of the model: 0..=31 integer (31 the stack pointer), 32..=63 vector, 64 the flags.
+pub type Reg = u8;
+
+/// The first vector register.
+pub const REG_VECTOR: Reg = 32;
+/// The condition flags.
+pub const REG_FLAGS: Reg = 64;
+/// One past the last register.
+pub const REG_COUNT: usize = 65;
+/// Registers that one micro-operation can read (ST4 with register offset: 4 data, base, offset).
+pub const SOURCES: usize = 6;
+/// Registers that one micro-operation can write, the written-back base apart (LD4).
+pub const DESTINATIONS: usize = 4;
+
+/// Latency key and kind of a micro-operation. One per distinct latency in a core's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// No work: NOP, hints.
+    Nop,
+    /// Integer add, logic, move, conditional select.
+    Alu,
+    /// Integer operation with a shifted or extended operand, bit fields with two sources.
+    AluShift,
+    /// Integer multiply, 32-bit result path.
+    Mul,
+    /// Integer multiply, 64-bit or long or high.
+    MulWide,
+    /// Integer divide, 32-bit.
+    Div,
+    /// Integer divide, 64-bit.
+    DivWide,
+    /// Checksum instructions (CRC32).
+    Crc,
+    /// Floating-point move, compare, convert.
+    FpMove,
+    /// Floating-point add.
+    FpAdd,
+    /// Floating-point multiply.
+    FpMul,
+    /// Floating-point multiply-add.
+    FpFma,
+    /// Floating-point divide and square root.
+    FpDiv,
+    /// Vector integer and logic.
+    Simd,
+    /// Vector multiply, multiply-accumulate.
+    SimdMul,
+    /// Vector permute, reduce, shift-insert.
+    SimdPermute,
+    /// Moves between integer and vector registers.
+    SimdTransfer,
+    /// AES, SHA, polynomial multiply.
+    Crypto,
+    /// Load.
+    Load,
+    /// Load of vector registers.
+    LoadVector,
+    /// Store.
+    Store,
+    /// Atomic read-modify-write.
+    Atomic,
+    /// Load-exclusive.
+    LoadExclusive,
+    /// Store-exclusive.
+    StoreExclusive,
+    /// Software prefetch.
+    Prefetch,
+    /// Zeroes one cache line.
+    ZeroLine,
+    /// Cache and TLB maintenance.
+    Maintenance,
+    /// Branch (see [`Branch`]).
+    Branch,
+    /// Orders memory accesses (see [`MicroOp::order`]).
+    Barrier,
+    /// Waits for everything before it, stores included.
+    BarrierFull,
+    /// Discards what was fetched behind it.
+    ContextSync,
+    /// Reads a system register.
+    SystemRead,
+    /// Writes a system register.
+    SystemWrite,
+    /// Pointer authentication.
+    Auth,
+    /// Not decoded: charged like `Alu` and counted.
+    Unknown,
+}
+
+/// Number of classes.
+pub const CLASSES: usize = Class::Unknown as usize + 1;
+
+/// What kind of branch ends a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Branch {
+    /// No branch.
+    #[default]
+    None,
+    /// Always taken, target in the instruction.
+    Direct,
+    /// Taken or not.
+    Conditional,
+    /// Call, target in the instruction.
+    Call,
+    /// Target in a register.
+    Indirect,
+    /// Call through a register.
+    IndirectCall,
+    /// Return.
+    Return,
+    /// Exception entry or return.
+    Exception,
+}
+
+/// Which earlier and later accesses a barrier or an acquire or release orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Later accesses wait for earlier loads.
+    pub loads: bool,
+    /// Later stores wait for earlier stores.
+    pub stores: bool,
+}
+
+/// One micro-operation, decoded once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MicroOp {
+    /// Latency key.
+    pub class: Class,
+    /// Kind of branch.
+    pub branch: Branch,
+    /// Ordering that it imposes.
+    pub order: Order,
+    sources: [Reg; SOURCES],
+    source_count: u8,
+    destinations: [Reg; DESTINATIONS],
+    destination_count: u8,
+    /// Base register written back by a load or store: ready after an ALU latency, not after the load.
+    pub write_back: Option<Reg>,
+    /// Sources from this index on are data of a store, not needed for its address.
+    pub data_from: u8,
+}
+
+impl MicroOp {
+    /// A micro-operation of a class, without registers.
+    #[must_use]
+    pub fn new(class: Class) -> Self {
+        Self {
+            class, branch: Branch::None, order: Order::default(), sources: [0; SOURCES], source_count: 0,
+            destinations: [0; DESTINATIONS], destination_count: 0, write_back: None, data_from: SOURCES as u8,
+        }
+    }
+
+    /// Adds a source; beyond the capacity it is left out (no instruction of interest has more).
+    pub fn reads(&mut self, reg: Reg) -> &mut Self {
+        if usize::from(reg) < REG_COUNT && usize::from(self.source_count) < SOURCES {
+            self.sources[usize::from(self.source_count)] = reg;
+            self.source_count += 1;
+        }
+        self
+    }
+
+    /// Adds a destination.
+    pub fn writes(&mut self, reg: Reg) -> &mut Self {
+        if usize::from(reg) < REG_COUNT && usize::from(self.destination_count) < DESTINATIONS {
+            self.destinations[usize::from(self.destination_count)] = reg;
+            self.destination_count += 1;
+        }
+        self
+    }
+
+    /// Registers read.
+    #[inline]
+    #[must_use]
+    pub fn sources(&self) -> &[Reg] {
+        &self.sources[..usize::from(self.source_count)]
+    }
+
+    /// Registers written.
+    #[inline]
+    #[must_use]
+    pub fn destinations(&self) -> &[Reg] {
+        &self.destinations[..usize::from(self.destination_count)]
+    }
+}

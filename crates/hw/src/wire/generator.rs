@@ -1,0 +1,198 @@
+//! The load generator: fixed packet size, constant rate, exact times.
+//!
+//! Packet `k` starts to leave at floor(k * num / den) ps after the start, whatever the simulator does meanwhile. Every
+//! frame carries a probe: magic, sequence number and the time it left, so that the sink needs no memory of it.
+
+use super::FCS;
+use serde::{Deserialize, Serialize};
+use wiretime_base::{BitRate, Clock, Ps};
+
+/// Magic, sequence number, time stamp.
+pub const PROBE_BYTES: u32 = 18;
+/// Marks a probe.
+pub const MAGIC: [u8; 2] = *b"WT";
+
+const HEADERS: usize = 14 + 20 + 8;
+
+/// What the generator sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// UDP over IPv4.
+    Udp,
+    /// ICMP echo requests: what `ping -f` sends, without waiting for replies.
+    Ping,
+}
+
+/// The generator.
+pub struct Generator {
+    template: Vec<u8>,
+    probe: usize,
+    length: u32,
+    spacing: Clock,
+    start: Ps,
+    checksum_at: Option<usize>,
+    /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
+    pub line_limited: bool,
+}
+
+fn ip_checksum(header: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for pair in header.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+impl Generator {
+    /// Frames of `length` bytes (FCS included) at `rate` bits of frames a second, on a line of `line` with `gap` bytes
+    /// between frames.
+    ///
+    /// # Errors
+    /// Where the probe does not fit, or the rate is above the line's.
+    pub fn new(
+        traffic: Traffic,
+        length: u32,
+        rate: BitRate,
+        probe_offset: u32,
+        (line, gap): (BitRate, u32),
+        destination: [u8; 6],
+    ) -> Result<Self, String> {
+        if !(64..=9000).contains(&length) {
+            return Err(format!("packet size is {length} B: allowed are 64 to 9000 B, FCS included"));
+        }
+        if rate > line {
+            return Err(format!("rate is {rate}: at most the link's, {line} (link.rate)"));
+        }
+        let body = length - FCS;
+        if probe_offset < HEADERS as u32 || probe_offset + PROBE_BYTES > body {
+            return Err(format!(
+                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {HEADERS} and byte {body} of a {length} B packet"
+            ));
+        }
+        let wanted = Clock::per_bits(u64::from(length) * 8, rate);
+        let back_to_back = Clock::per_bits(u64::from(length + gap) * 8, line);
+        // A long run of packets tells which spacing is wider without rounding.
+        let line_limited = wanted.at(1 << 20) < back_to_back.at(1 << 20);
+        let mut template = vec![0u8; body as usize];
+        template[..6].copy_from_slice(&destination);
+        template[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+        template[12..14].copy_from_slice(&[8, 0]);
+        template[14] = 0x45;
+        template[16..18].copy_from_slice(&(body as u16 - 14).to_be_bytes());
+        template[22] = 64;
+        template[23] = if traffic == Traffic::Udp { 17 } else { 1 };
+        template[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        let sum = ip_checksum(&template[14..34]);
+        template[24..26].copy_from_slice(&sum.to_be_bytes());
+        let mut checksum_at = None;
+        if traffic == Traffic::Udp {
+            template[34..38].copy_from_slice(&[0x10, 0, 0x20, 0]);
+            template[38..40].copy_from_slice(&(body as u16 - 34).to_be_bytes());
+        } else {
+            template[34] = 8; // echo request
+            checksum_at = Some(36);
+        }
+        let probe = probe_offset as usize;
+        template[probe..probe + 2].copy_from_slice(&MAGIC);
+        Ok(Self {
+            template,
+            probe,
+            length,
+            spacing: if line_limited { back_to_back } else { wanted },
+            start: 0,
+            checksum_at,
+            line_limited,
+        })
+    }
+
+    /// Packet 0 leaves at `t`.
+    pub fn start_at(&mut self, t: Ps) {
+        self.start = t;
+    }
+
+    /// When packet `k` starts to leave.
+    #[inline]
+    #[must_use]
+    pub fn departure(&self, k: u64) -> Ps {
+        self.start + self.spacing.at(k)
+    }
+
+    /// The first packet that leaves at or after `t`.
+    #[must_use]
+    pub fn first_at_or_after(&self, t: Ps) -> u64 {
+        self.spacing.cycle_at_or_after(t.saturating_sub(self.start))
+    }
+
+    /// Bytes of a frame, FCS included.
+    #[must_use]
+    pub fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// Where frames go.
+    #[must_use]
+    pub fn destination(&self) -> [u8; 6] {
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&self.template[..6]);
+        mac
+    }
+
+    /// Frame `k` without FCS.
+    pub fn frame(&mut self, k: u64) -> &[u8] {
+        let at = self.departure(k);
+        let p = self.probe;
+        self.template[p + 2..p + 10].copy_from_slice(&k.to_le_bytes());
+        self.template[p + 10..p + 18].copy_from_slice(&at.to_le_bytes());
+        if let Some(c) = self.checksum_at {
+            self.template[c..c + 2].fill(0);
+            let sum = ip_checksum(&self.template[34..]);
+            self.template[c..c + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        &self.template
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(t: &str) -> BitRate {
+        t.parse().unwrap()
+    }
+
+    fn generator(length: u32, r: &str, line: &str) -> Result<Generator, String> {
+        Generator::new(Traffic::Udp, length, rate(r), 42, (rate(line), 20), [2; 6])
+    }
+
+    #[test]
+    fn departures_are_exact() {
+        let mut g = generator(256, "40Gbps", "100Gbps").unwrap();
+        g.start_at(1000);
+        // 2048 bits at 40 Gb/s are 51.2 ns.
+        assert_eq!((g.departure(0), g.departure(1), g.departure(1_000_000_000)), (1000, 52_200, 51_200_000_001_000));
+        assert_eq!(g.first_at_or_after(1001), 1);
+        assert!(!g.line_limited);
+    }
+
+    #[test]
+    fn line_rate_is_the_limit() {
+        let g = generator(64, "100Gbps", "100Gbps").unwrap();
+        assert!(g.line_limited);
+        assert_eq!(g.departure(1000), 6_720_000, "84 bytes on the line");
+        assert!(generator(64, "101Gbps", "100Gbps").unwrap_err().contains("at most the link's"));
+        assert!(generator(63, "1Gbps", "100Gbps").unwrap_err().contains("64 to 9000"));
+        assert!(Generator::new(Traffic::Udp, 64, rate("1Gbps"), 50, (rate("1Gbps"), 20), [2; 6]).is_err());
+    }
+
+    #[test]
+    fn headers_are_valid() {
+        let mut g = generator(64, "1Gbps", "100Gbps").unwrap();
+        let f = g.frame(7);
+        assert_eq!(f.len(), 60);
+        assert_eq!(ip_checksum(&f[14..34]), 0);
+    }
+}

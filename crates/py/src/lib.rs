@@ -1,0 +1,49 @@
+//! What Python calls in-process: the schema of a platform, and the check of one.
+#![allow(missing_docs)] // PyO3 generates the module's items
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use wiretime_hw::params::Platform;
+
+/// The JSON Schema of a platform: every parameter with unit, range and meaning.
+#[pyfunction]
+fn platform_schema() -> String {
+    serde_json::to_string(&schemars::schema_for!(Platform)).unwrap_or_default()
+}
+
+/// Reads a platform given as JSON, checks it, and returns it resolved.
+///
+/// Raises `ValueError` with key, value and rule.
+#[pyfunction]
+fn resolve_platform(text: &str) -> PyResult<String> {
+    let platform: Platform = serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    platform.check().map_err(PyValueError::new_err)?;
+    serde_json::to_string(&platform).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Bits a second of a rate such as `40Gbps`.
+#[pyfunction]
+fn parse_rate(text: &str) -> PyResult<u64> {
+    let rate: wiretime_base::BitRate = text.parse().map_err(quantity_error)?;
+    Ok(rate.bits_per_second())
+}
+
+/// Picoseconds of a duration such as `2ms`.
+#[pyfunction]
+fn parse_duration(text: &str) -> PyResult<u64> {
+    let duration: wiretime_base::Duration = text.parse().map_err(quantity_error)?;
+    Ok(duration.ps())
+}
+
+fn quantity_error(e: wiretime_base::QuantityError) -> PyErr {
+    PyValueError::new_err(e.to_string())
+}
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(platform_schema, m)?)?;
+    m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
+    m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
+    m.add_function(wrap_pyfunction!(parse_duration, m)?)?;
+    Ok(())
+}

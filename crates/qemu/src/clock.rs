@@ -1,0 +1,151 @@
+//! The guest's clock is the simulator's: what QEMU reads, how timers run, and what happens when every vCPU idles.
+
+use crate::engine::engine;
+use crate::internals;
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use wiretime_base::{Ps, PS_PER_NS};
+
+/// What every thread but the TCG thread sees, in ns; all timers up to here have run.
+static PUBLISHED: AtomicI64 = AtomicI64::new(0);
+/// The running vCPU's own time, in ns.
+static LOCAL: AtomicI64 = AtomicI64::new(0);
+/// While timers run the clock shows published time.
+static ADVANCING: AtomicBool = AtomicBool::new(false);
+/// The next read is a guest instruction's.
+static GUEST_READS: AtomicBool = AtomicBool::new(false);
+static LAST_GUEST_READ: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    static IN_TCG: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the calling thread as the TCG thread.
+#[inline]
+pub fn enter_tcg_thread() {
+    IN_TCG.with(|t| t.set(true));
+}
+
+/// Published time in ps.
+pub fn published() -> Ps {
+    PUBLISHED.load(Relaxed) as u64 * PS_PER_NS
+}
+
+/// QEMU reads the virtual clock. In the TCG thread that is the running vCPU's own time. What a guest instruction reads
+/// never goes backwards across vCPUs; QEMU's own reads happen at host-dependent moments and must leave no trace.
+pub extern "C" fn get() -> i64 {
+    if !IN_TCG.with(Cell::get) || ADVANCING.load(Relaxed) {
+        return PUBLISHED.load(Relaxed);
+    }
+    let local = LOCAL.load(Relaxed);
+    if !GUEST_READS.swap(false, Relaxed) {
+        return local;
+    }
+    // Only the TCG thread gets here: no race between read and write.
+    let read = LAST_GUEST_READ.load(Relaxed).max(local);
+    LAST_GUEST_READ.store(read, Relaxed);
+    read
+}
+
+/// The running vCPU stands at `t`.
+#[inline]
+pub fn set_local(t: Ps) {
+    LOCAL.store((t / PS_PER_NS) as i64, Relaxed);
+}
+
+/// The guest is about to read its counter.
+pub fn guest_reads() {
+    GUEST_READS.store(true, Relaxed);
+}
+
+/// QEMU sets the virtual clock (from `qemu_clock_advance_virtual_time`).
+pub extern "C" fn set(ns: i64) {
+    PUBLISHED.store(ns, Relaxed);
+}
+
+/// Publishes `t` without running timers: the caller knows that none is due.
+pub fn publish(t: Ps) {
+    PUBLISHED.store((t / PS_PER_NS) as i64, Relaxed);
+}
+
+/// Runs every timer up to `t`, each at its own time, in this (the TCG) thread, with the big lock held.
+pub fn advance_to(t: Ps) {
+    let ns = (t / PS_PER_NS) as i64;
+    ADVANCING.store(true, Relaxed);
+    internals::run_timers(ns);
+    if PUBLISHED.load(Relaxed) < ns {
+        set(ns);
+    }
+    ADVANCING.store(false, Relaxed);
+}
+
+/// When the next virtual timer is due.
+pub fn next_timer() -> Option<Ps> {
+    ADVANCING.store(true, Relaxed);
+    let d = internals::timer_deadline();
+    ADVANCING.store(false, Relaxed);
+    d.map(|d| published() + d as u64 * PS_PER_NS)
+}
+
+/// QEMU waits for a condition. The TCG thread does so only when all vCPUs idle (called with the big lock held):
+/// then time jumps to the next timer or device event, and the wait returns at once.
+pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_char, line: c_int) {
+    let e = engine();
+    let really_wait = |e: &crate::engine::Engine| {
+        if let Some(real) = e.real_wait {
+            real(cond, mutex, file, line);
+        }
+    };
+    // SAFETY: plain queries of QEMU's state.
+    if !IN_TCG.with(Cell::get) || !unsafe { internals::runstate_is_running() } {
+        really_wait(e);
+        return;
+    }
+    // Without progress of the guest, let go of the big lock now and then, or the main loop cannot shut QEMU down.
+    e.turns.dry_waits = if e.turns.blocks_at_wait == e.turns.blocks { e.turns.dry_waits + 1 } else { 0 };
+    e.turns.blocks_at_wait = e.turns.blocks;
+    if e.turns.dry_waits > 4 {
+        // SAFETY: held by this thread, as QEMU's wait asks.
+        unsafe { internals::bql_unlock() };
+        std::thread::sleep(std::time::Duration::from_micros(100));
+        internals::bql_lock();
+    }
+    let now = e.vcpus.iter().map(|v| v.local).fold(published().max(e.turns.window_start), Ps::max);
+    advance_to(now);
+    // SAFETY: plain query.
+    while unsafe { internals::all_cpu_threads_idle() } {
+        let timer = next_timer();
+        let device = e.run.next_device_time();
+        let Some(t) = [timer, device].into_iter().flatten().min() else {
+            really_wait(e);
+            return;
+        };
+        if e.run.host_speed() {
+            pace(t);
+        }
+        // Devices act on the grid of windows, as they do while vCPUs run.
+        let t = match device {
+            Some(d) if timer.is_none_or(|timer| d <= timer) => e.turns.grid_after(d),
+            _ => t,
+        };
+        let start = t - t % e.turns.quantum;
+        e.run.advance_devices(start + e.turns.quantum);
+        e.run.apply_dma(t);
+        advance_to(t);
+        e.run.update_irq();
+        crate::run::window_tick(e, t);
+    }
+    e.turns.restart_at(published());
+    e.turns.must_advance = false;
+}
+
+/// While a person sits at the console, idle time passes at host speed.
+fn pace(t: Ps) {
+    let now = published();
+    let wait = std::time::Duration::from_nanos(t.saturating_sub(now) / PS_PER_NS).min(std::time::Duration::from_millis(10));
+    // SAFETY: held by this thread, as QEMU's wait asks.
+    unsafe { internals::bql_unlock() };
+    std::thread::sleep(wait);
+    internals::bql_lock();
+}

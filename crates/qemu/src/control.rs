@@ -1,0 +1,140 @@
+//! What comes in and goes out: the configuration, progress lines, the result. All JSON, over descriptors that the
+//! caller passed; no file is named or left behind.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::Instant;
+use wiretime_base::{BitRate, Duration};
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::Traffic;
+
+/// A run, as the command line describes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    platform: Platform,
+    run: RunSettings,
+}
+
+/// How much timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// From the start of the traffic to the end of the measurement.
+    Full,
+    /// From power-on, for guests without a driver (micro-benchmarks).
+    Always,
+    /// Blocks are counted, a fixed time an instruction.
+    Blocks,
+}
+
+/// What tells that the measurement may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartAt {
+    /// The receive unit is enabled and its ring filled.
+    ReceiverReady,
+    /// The guest has announced mark 1.
+    Mark,
+    /// Never: the guest runs until it exits.
+    Never,
+}
+
+/// The run's own settings.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSettings {
+    pub traffic: Traffic,
+    pub packet_size: u32,
+    pub rate: BitRate,
+    pub timestamp_offset: u32,
+    pub warm_up: Duration,
+    pub duration: Duration,
+    /// Longest time to follow the cohort after the measurement.
+    pub follow: Duration,
+    /// Longest simulated time to the start of the measurement, and for the guest to stop.
+    pub guest_limit: Duration,
+    pub seed: u64,
+    pub forwards: bool,
+    pub mac: [u8; 6],
+    pub start_at: StartAt,
+    pub timing: Timing,
+    /// Idle time passes at host speed (a person is at the console).
+    pub host_speed: bool,
+    /// Offer the ring registers as memory (doorbells cost a store); else every access traps.
+    pub mapped_doorbells: bool,
+    /// Self-test: another thread kicks vCPUs at random host times.
+    pub chaos: bool,
+    /// Self-test: software prefetches and line-zeroing stay unseen, as QEMU's callbacks leave them.
+    pub ignore_hidden_accesses: bool,
+}
+
+/// All that the engine is told.
+pub struct Config {
+    pub platform: Platform,
+    pub run: RunSettings,
+    pub nic_fd: OwnedFd,
+    pub control_fd: OwnedFd,
+    output: OwnedFd,
+}
+
+impl Config {
+    /// From the plugin's arguments: `config=FILE`, `nic=FD`, `control=FD`, `output=FD`.
+    pub fn load(args: &[String]) -> Result<Self, String> {
+        let value = |key: &str| {
+            args.iter()
+                .find_map(|a| a.strip_prefix(key)?.strip_prefix('='))
+                .ok_or_else(|| format!("plugin argument {key}= is missing (start runs with the wiretime command)"))
+        };
+        let text = std::fs::read_to_string(value("config")?).map_err(|e| format!("configuration: {e}"))?;
+        let settings: Settings = serde_json::from_str(&text).map_err(|e| format!("configuration: {e}"))?;
+        settings.platform.check()?;
+        let fd = |key: &str| -> Result<OwnedFd, String> {
+            let raw: RawFd = value(key)?.parse().map_err(|_| format!("plugin argument {key}= is not a descriptor"))?;
+            // SAFETY: the caller opened it for us; nobody else in this process uses it.
+            Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+        };
+        Ok(Self {
+            platform: settings.platform,
+            run: settings.run,
+            nic_fd: fd("nic")?,
+            control_fd: fd("control")?,
+            output: fd("output")?,
+        })
+    }
+}
+
+/// Progress and results on their way out.
+pub struct Control {
+    output: File,
+    last_progress: Instant,
+}
+
+const PROGRESS_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl Control {
+    /// Opens the output of a run.
+    pub fn open(config: &Config) -> Result<Self, String> {
+        let output = config.output.try_clone().map_err(|e| format!("output: {e}"))?;
+        Ok(Self { output: File::from(output), last_progress: Instant::now() })
+    }
+
+    /// Whether it is time for a progress line.
+    pub fn progress_due(&self) -> bool {
+        self.last_progress.elapsed() >= PROGRESS_EVERY
+    }
+
+    /// One line of progress.
+    pub fn progress(&mut self, line: Value) {
+        self.last_progress = Instant::now();
+        self.send(json!({ "progress": line }));
+    }
+
+    /// One message; where nobody listens any more, the run goes on to its end unheard.
+    pub fn send(&mut self, message: Value) {
+        let _ = writeln!(self.output, "{message}");
+    }
+}

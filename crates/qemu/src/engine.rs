@@ -1,0 +1,204 @@
+//! The engine's state, and the one place that hands it out.
+
+use crate::api::{self, Info};
+use crate::control::{Config, Control};
+use crate::internals::{self, CondWait, Cpu};
+use crate::run::Run;
+use crate::translate::Blocks;
+use crate::turns::{Turns, Vcpu};
+use crate::vfio;
+use std::cell::UnsafeCell;
+use std::ffi::{c_uint, c_void, CStr};
+use std::ptr;
+
+/// Everything the TCG thread owns.
+pub struct Engine {
+    /// The plugin's id, which registrations want.
+    pub id: u64,
+    /// Where the TCG thread keeps the running CPU; set when the first block runs.
+    pub current_cpu: *const Cpu,
+    pub vcpus: Vec<Vcpu>,
+    pub turns: Turns,
+    pub blocks: Blocks,
+    pub run: Run,
+    pub control: Control,
+    /// QEMU's own condition wait, which ours falls back to.
+    pub real_wait: Option<CondWait>,
+    /// Registers x0 to x30, sp, pc.
+    registers: [*mut c_void; REGISTERS],
+    register_buffer: *mut api::GByteArray,
+}
+
+struct Slot(UnsafeCell<Option<Engine>>);
+// SAFETY: written once in `install`, before any other thread exists; used only by the TCG thread afterwards.
+unsafe impl Sync for Slot {}
+static ENGINE: Slot = Slot(UnsafeCell::new(None));
+
+/// The engine, for the TCG thread.
+///
+/// Callbacks do not nest (a memory callback never runs inside a block callback), so one exclusive reference is live
+/// at a time, except across `set_pc`, which does not return: nothing may be used after it.
+#[inline]
+pub fn engine() -> &'static mut Engine {
+    // SAFETY: see above; `install` has run before any callback is registered.
+    unsafe { (*ENGINE.0.get()).as_mut().unwrap_unchecked() }
+}
+
+/// Sets the engine up. Called once by QEMU, before the machine exists.
+pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
+    if info.version_cur != api::API_VERSION {
+        return Err(format!(
+            "this QEMU offers plugin API {}, Wiretime needs {}",
+            info.version_cur, api::API_VERSION
+        ));
+    }
+    // SAFETY: QEMU's string.
+    let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
+    if !info.system_emulation || target != "aarch64" {
+        return Err(format!("only qemu-system-aarch64 can be driven, this is {target}"));
+    }
+    let config = Config::load(args)?;
+    let control = Control::open(&config)?;
+    let run = Run::new(&config, info.smp_vcpus.max(1) as usize)?;
+    vfio::serve(config.nic_fd, config.control_fd, &run)?;
+    let engine = Engine {
+        id,
+        current_cpu: ptr::null(),
+        vcpus: Vec::new(),
+        turns: Turns::new(run.boot_quantum()),
+        blocks: Blocks::default(),
+        run,
+        control,
+        real_wait: None,
+        registers: [ptr::null_mut(); REGISTERS],
+        // SAFETY: glib is part of QEMU.
+        register_buffer: unsafe { api::g_byte_array_new() },
+    };
+    // SAFETY: no other thread knows of the engine yet.
+    unsafe { *ENGINE.0.get() = Some(engine) };
+    register(id);
+    // SAFETY: registration in the install callback, as the API asks.
+    unsafe {
+        api::qemu_plugin_register_vcpu_init_cb(id, vcpu_init, ptr::null_mut());
+    }
+    Ok(())
+}
+
+/// Registers what every mode needs; again after each `qemu_plugin_reset`.
+fn register(id: u64) {
+    // SAFETY: the callbacks live as long as the library.
+    unsafe {
+        api::qemu_plugin_register_vcpu_tb_trans_cb(id, crate::translate::translate, ptr::null_mut());
+        api::qemu_plugin_register_vcpu_discon_cb(
+            id,
+            api::DISCON_INTERRUPT | api::DISCON_EXCEPTION,
+            crate::execute::discontinuity,
+            ptr::null_mut(),
+        );
+        api::qemu_plugin_register_flush_cb(id, crate::translate::flushed, ptr::null_mut());
+        api::qemu_plugin_register_atexit_cb(id, crate::run::at_exit, ptr::null_mut());
+    }
+}
+
+/// Has QEMU translate everything anew, under the mode that `run` now asks for.
+pub fn reinstrument(e: &mut Engine) {
+    e.turns.switching = true;
+    // SAFETY: asynchronous; `reset_done` runs when no vCPU executes.
+    unsafe { api::qemu_plugin_reset(e.id, reset_done, ptr::null_mut()) };
+}
+
+extern "C" fn reset_done(_: *mut c_void) {
+    let e = engine();
+    e.turns.switching = false;
+    e.blocks.retire_all();
+    register(e.id);
+}
+
+extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
+    let e = engine();
+    if e.vcpus.is_empty() {
+        match internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
+            Ok(real) => e.real_wait = Some(real),
+            Err(problem) => misfit(&problem),
+        }
+        match find_registers() {
+            Ok(registers) => e.registers = registers,
+            Err(name) => misfit(&format!("it has no register {name}")),
+        }
+    }
+    let index = index as usize;
+    while e.vcpus.len() <= index {
+        e.vcpus.push(Vcpu::default());
+    }
+    // SAFETY: the vCPU exists: this is its initialisation.
+    e.vcpus[index].cpu = unsafe { internals::qemu_get_cpu(index as i32) };
+}
+
+fn misfit(problem: &str) -> ! {
+    eprintln!("wiretime: this QEMU cannot be driven: {problem}");
+    std::process::exit(crate::EXIT_MISFIT)
+}
+
+const REGISTERS: usize = 33;
+const SP: usize = 31;
+const PC: usize = 32;
+
+fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
+    let mut found = [ptr::null_mut(); REGISTERS];
+    // SAFETY: an array of descriptors that QEMU made for us, in a vCPU context.
+    let all = unsafe {
+        let list = api::qemu_plugin_get_registers();
+        std::slice::from_raw_parts((*list).data.cast::<api::RegDescriptor>(), (*list).len as usize)
+    };
+    for (i, handle) in found.iter_mut().enumerate() {
+        let name = match i {
+            SP => "sp".to_owned(),
+            PC => "pc".to_owned(),
+            _ => format!("x{i}"),
+        };
+        // SAFETY: names are QEMU's strings.
+        let register = all.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
+        *handle = register.ok_or(name)?.handle;
+    }
+    Ok(found)
+}
+
+impl Engine {
+    /// The running vCPU's program counter. In mid-block it may still hold the block's start.
+    pub fn read_pc(&mut self) -> u64 {
+        self.read(PC)
+    }
+
+    /// General register `n` of the running vCPU; 31 is zero or the stack pointer.
+    pub fn read_register(&mut self, n: u32, zero: bool) -> Option<u64> {
+        match n {
+            31 if zero => Some(0),
+            0..=31 => Some(self.read(n as usize)),
+            _ => None,
+        }
+    }
+
+    fn read(&mut self, which: usize) -> u64 {
+        // SAFETY: from a callback that may read registers; the buffer is ours.
+        unsafe {
+            api::g_byte_array_set_size(self.register_buffer, 0);
+            api::qemu_plugin_read_register(self.registers[which], self.register_buffer);
+            if (*self.register_buffer).len < 8 {
+                return 0;
+            }
+            (*self.register_buffer).data.cast::<u64>().read_unaligned()
+        }
+    }
+
+    /// Index of the vCPU whose code runs in this thread now.
+    #[inline]
+    pub fn running_index(&mut self) -> usize {
+        if self.current_cpu.is_null() {
+            self.current_cpu = internals::current_cpu_slot();
+        }
+        // SAFETY: the TCG thread's own slot.
+        let cpu = unsafe { *self.current_cpu };
+        // The callback's index is a constant of the vCPU that translated the block: useless here.
+        self.vcpus.iter().position(|v| v.cpu == cpu).unwrap_or(0)
+    }
+}

@@ -1,0 +1,239 @@
+//! Execution: what QEMU runs is recorded, then timed. A block executes before it is timed.
+
+use crate::api::{self, MemInfo};
+use crate::clock;
+use crate::engine::{engine, Engine};
+use crate::internals::{self, Cpu, RunData};
+use crate::translate::{Block, InsnRef};
+use crate::turns;
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+use wiretime_hw::core::{MemEvent, MemKind};
+
+/// A block is about to execute: time the one before, advance devices, and decide whose turn it is.
+pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
+    clock::enter_tcg_thread();
+    let e = engine();
+    let running = e.running_index();
+    e.turns.running = running;
+    // SAFETY: `data` is the block that registered this callback; blocks outlive their translations.
+    let block = unsafe { &*data.cast::<Block>() };
+    finish_block(e, running, Some(block));
+    let turn = e.turns.turn;
+    let pass = if running == turn {
+        e.turns.must_advance || e.vcpus[running].local >= e.turns.window_end
+    } else {
+        // SAFETY: a query on a live vCPU.
+        unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) }
+    };
+    if pass && !e.turns.switching {
+        turns::next_turn(e);
+    }
+    let v = &mut e.vcpus[running];
+    if running == e.turns.turn && !e.turns.must_advance && !e.turns.switching && v.local < e.turns.window_end {
+        let now = clock::published();
+        if v.local < now {
+            v.local = now; // it was idle
+        }
+        v.block = block;
+        v.timed = 0;
+        clock::set_local(v.local);
+        e.run.apply_dma(v.local);
+        e.turns.blocks += 1;
+        return;
+    }
+    leave(e, running);
+}
+
+/// Leaves the block without executing it. Does not return: nothing here may need unwinding.
+fn leave(e: &mut Engine, running: usize) {
+    let cpu = e.vcpus[running].cpu;
+    if e.turns.must_advance {
+        e.turns.must_advance = false;
+        // SAFETY: queues work for the TCG thread, run when this vCPU has left.
+        unsafe { internals::async_run_on_cpu(cpu, advance_work, RunData { value: e.turns.window_start }) };
+    }
+    let pc = e.read_pc();
+    // SAFETY: in a callback with CB_RW_REGS_PC.
+    unsafe {
+        internals::cpu_exit(cpu);
+        api::qemu_plugin_set_pc(pc);
+    }
+}
+
+/// Runs due timers and drives the interrupt line, in the TCG thread with the big lock held.
+extern "C" fn advance_work(_: Cpu, data: RunData) {
+    // SAFETY: `leave` set the value.
+    clock::advance_to(unsafe { data.value });
+    engine().run.update_irq();
+}
+
+/// Times what `running` has executed of its current block.
+fn finish_block(e: &mut Engine, running: usize, next: Option<&Block>) {
+    let v = &mut e.vcpus[running];
+    if v.block.is_null() {
+        return;
+    }
+    // SAFETY: set from a live block; flushed blocks are kept until accounted for.
+    let block = unsafe { &*v.block };
+    v.block = ptr::null();
+    e.run.time(running, v, block, block.count, next.map(|b| b.paddr));
+    v.accesses.clear();
+}
+
+/// Times the current block up to, not including, instruction `index`.
+fn time_up_to(e: &mut Engine, running: usize, index: u32) {
+    let v = &mut e.vcpus[running];
+    if v.block.is_null() {
+        return;
+    }
+    // SAFETY: as in `finish_block`.
+    let block = unsafe { &*v.block };
+    e.run.time(running, v, block, index, None);
+    clock::set_local(v.local);
+}
+
+/// The reference behind an instruction callback.
+///
+/// # Safety
+/// `data` must be what `translate` registered.
+unsafe fn reference<'a>(data: *mut c_void) -> &'a InsnRef {
+    // SAFETY: as the caller promises; references live in their blocks.
+    unsafe { &*data.cast::<InsnRef>() }
+}
+
+/// WFE and YIELD are skipped: whether QEMU's WFE halts depends on exit requests, so on the host, and both hand the
+/// turn away. The guest spins instead, and its own timing pays for it.
+pub extern "C" fn skip_hint(_: c_uint, data: *mut c_void) {
+    let e = engine();
+    // SAFETY: registered with an InsnRef.
+    let r = unsafe { reference(data) };
+    // SAFETY: as above.
+    let offset = unsafe { &*r.block }.page_offset(r.index);
+    // In mid-block the pc register may still hold the block's start; its page is right.
+    let pc = (e.read_pc() & !0xfff) + offset + 4;
+    // SAFETY: in a callback with CB_RW_REGS_PC; does not return, nothing is live.
+    unsafe { api::qemu_plugin_set_pc(pc) };
+}
+
+/// The guest is about to read its counter: time the part of the block before it.
+pub extern "C" fn counter_read(_: c_uint, data: *mut c_void) {
+    synchronise(0, data);
+    clock::guest_reads();
+}
+
+/// Local time must be exact at this instruction.
+pub extern "C" fn synchronise(_: c_uint, data: *mut c_void) {
+    let e = engine();
+    // SAFETY: registered with an InsnRef.
+    let index = unsafe { reference(data) }.index;
+    let running = e.turns.running;
+    time_up_to(e, running, index);
+}
+
+/// Cached translations of virtual addresses are no longer right.
+pub extern "C" fn translation_changed(_: c_uint, _: *mut c_void) {
+    engine().run.translations.clear();
+}
+
+/// A PRFM or DC ZVA, which QEMU shows to no memory callback: compute and translate its address, and append it.
+pub extern "C" fn hidden_access(_: c_uint, data: *mut c_void) {
+    let e = engine();
+    // SAFETY: registered with an InsnRef.
+    let r = unsafe { reference(data) };
+    let Some((vaddr, kind)) = crate::run::hidden_address(e, r) else { return };
+    let running = e.turns.running;
+    let Some(paddr) = e.run.translations.translate(running, vaddr) else { return };
+    e.vcpus[running].accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, size: 1, kind });
+}
+
+/// A memory access, under full timing.
+pub extern "C" fn memory(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
+    let e = engine();
+    // SAFETY: registered with an InsnRef.
+    let r = unsafe { reference(data) };
+    // SAFETY: in a memory callback, as the API asks.
+    let (paddr, store, shift) = unsafe {
+        let hwaddr = api::qemu_plugin_get_hwaddr(info, vaddr);
+        if hwaddr.is_null() {
+            return;
+        }
+        if api::qemu_plugin_hwaddr_is_io(hwaddr) {
+            device_access(0, info, vaddr, data);
+            return;
+        }
+        let paddr = api::qemu_plugin_hwaddr_phys_addr(hwaddr);
+        (paddr, api::qemu_plugin_mem_is_store(info), api::qemu_plugin_mem_size_shift(info))
+    };
+    let running = e.turns.running;
+    let mut event = MemEvent {
+        paddr, value: 0, index: r.index as u16, size: 1 << shift.min(6), kind: if store { MemKind::Store } else { MemKind::Load },
+    };
+    if e.run.is_device_page(paddr) {
+        event.kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
+        event.value = e.run.device_page_value(paddr);
+    }
+    e.vcpus[running].accesses.push(event);
+}
+
+/// An access to a device has happened: at the end of its block, or re-executed alone after the block's first part.
+pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
+    let e = engine();
+    // SAFETY: registered with an InsnRef; in a memory callback.
+    let (r, store, paddr, is_io) = unsafe {
+        let hwaddr = api::qemu_plugin_get_hwaddr(info, vaddr);
+        if hwaddr.is_null() {
+            return;
+        }
+        (
+            reference(data),
+            api::qemu_plugin_mem_is_store(info),
+            api::qemu_plugin_hwaddr_phys_addr(hwaddr),
+            api::qemu_plugin_hwaddr_is_io(hwaddr),
+        )
+    };
+    let running = e.turns.running;
+    let v = &mut e.vcpus[running];
+    if v.block.is_null() {
+        return;
+    }
+    // SAFETY: as in `finish_block`; the reference's block as well.
+    let (block, own) = unsafe { (&*v.block, &*r.block) };
+    if !ptr::eq(block, own) {
+        // Re-executed in a block without block callbacks: the current block ended before this instruction. It goes on
+        // as a block of its own, whose one instruction this is.
+        let index = block.index_at(own.paddr).unwrap_or(block.count);
+        e.run.time(running, v, block, index, None);
+        v.accesses.clear();
+        v.block = own;
+        v.timed = 0;
+    }
+    if is_io {
+        let v = &mut e.vcpus[running];
+        let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
+        v.accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, size: 8, kind });
+        if e.run.device_accessed(running) {
+            e.turns.must_advance = true;
+        }
+    }
+}
+
+/// An exception or interrupt: the current block ended at `from`, or before the next one.
+pub extern "C" fn discontinuity(_: c_uint, kind: c_int, from: u64, _to: u64, _: *mut c_void) {
+    clock::enter_tcg_thread();
+    let e = engine();
+    let running = e.running_index();
+    let v = &mut e.vcpus[running];
+    if !v.block.is_null() {
+        // SAFETY: as in `finish_block`.
+        let block = unsafe { &*v.block };
+        let executed = match kind {
+            api::DISCON_EXCEPTION => block.index_at(from).unwrap_or(block.count),
+            _ => block.count, // taken between blocks
+        };
+        v.block = ptr::null();
+        e.run.time(running, v, block, executed, None);
+        v.accesses.clear();
+    }
+    e.run.exception_taken(running);
+}

@@ -1,0 +1,146 @@
+//! QEMU internals that the binary exports and Wiretime relies on, beyond the plugin API, and the start-up self-test.
+//!
+//! Stock QEMU has no supported way to own time under TCG: the plugin API's time control does nothing there. So the
+//! two virtual-clock slots of class `tcg-accel-ops`, and the pointer through which every condition wait goes, are
+//! replaced. `self_test` finds the slots by asking which one QEMU calls, which proves that they are what we think.
+#![allow(missing_docs)]
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+
+/// QEMU's `run_on_cpu_data`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union RunData {
+    pub value: u64,
+    pub pointer: *mut c_void,
+}
+
+pub type CondWait = extern "C" fn(*mut c_void, *mut c_void, *const c_char, c_int);
+pub type Cpu = *mut c_void;
+
+const CLOCK_VIRTUAL: c_int = 1;
+const ATTRS_ALL: c_int = -1;
+
+extern "C" {
+    fn object_class_by_name(name: *const c_char) -> *mut c_void;
+    fn object_resolve_path(path: *const c_char, ambiguous: *mut bool) -> *mut c_void;
+    fn cpus_get_virtual_clock() -> i64;
+    fn cpus_set_virtual_clock(time: i64);
+    fn cpu_get_clock() -> i64;
+    fn qemu_clock_deadline_ns_all(clock: c_int, attrs: c_int) -> i64;
+    fn qemu_clock_advance_virtual_time(dest: i64) -> i64;
+    fn bql_lock_impl(file: *const c_char, line: c_int);
+    fn pci_set_irq(device: *mut c_void, level: c_int);
+
+    pub fn qemu_get_cpu(index: c_int) -> Cpu;
+    pub fn cpu_exit(cpu: Cpu);
+    pub fn cpu_thread_is_idle(cpu: Cpu) -> bool;
+    pub fn all_cpu_threads_idle() -> bool;
+    pub fn runstate_is_running() -> bool;
+    pub fn async_run_on_cpu(cpu: Cpu, work: extern "C" fn(Cpu, RunData), data: RunData);
+    pub fn bql_unlock();
+}
+
+/// Replaces QEMU's virtual clock and its condition wait.
+///
+/// # Errors
+/// One line that says what this QEMU lacks.
+pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<CondWait, String> {
+    // SAFETY: both are plain words of static lifetime in this QEMU, accessed from its initialising thread; the slots
+    // tried are either null or hold the default clock function, and are put back unless they are the ones we own.
+    unsafe {
+        let ops = object_class_by_name(c"tcg-accel-ops".as_ptr()).cast::<usize>();
+        if ops.is_null() {
+            return Err("class tcg-accel-ops is missing (is this -accel tcg?)".into());
+        }
+        let get_slot = find_slot(ops, probe_get as *const () as usize, || {
+            cpus_get_virtual_clock();
+        })
+        .ok_or("the slot that reads the virtual clock was not found")?;
+        let set_slot = find_slot(ops, probe_set as *const () as usize, || cpus_set_virtual_clock(0))
+            .ok_or("the slot that sets the virtual clock was not found")?;
+        *ops.add(get_slot) = get as *const () as usize;
+        *ops.add(set_slot) = set as *const () as usize;
+        let slot = libc::dlsym(libc::RTLD_DEFAULT, c"qemu_cond_wait_func".as_ptr()).cast::<CondWait>();
+        if slot.is_null() {
+            return Err("symbol qemu_cond_wait_func is missing".into());
+        }
+        let real = *slot;
+        *slot = wait;
+        if cpus_get_virtual_clock() != get() {
+            return Err("the virtual clock could not be replaced".into());
+        }
+        Ok(real)
+    }
+}
+
+static CALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+extern "C" fn probe_get() -> i64 {
+    CALLED.store(true, std::sync::atomic::Ordering::Relaxed);
+    0
+}
+extern "C" fn probe_set(_: i64) {
+    CALLED.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// The words of `AccelOpsClass` behind its `ObjectClass` header, among which the two clock slots are.
+const OPS_SLOTS: std::ops::Range<usize> = 13..34;
+
+/// # Safety
+/// `ops` must point to QEMU's `AccelOpsClass`.
+unsafe fn find_slot(ops: *mut usize, probe: usize, ask: impl Fn()) -> Option<usize> {
+    for i in OPS_SLOTS {
+        // SAFETY: within the class structure (see OPS_SLOTS).
+        let was = unsafe { *ops.add(i) };
+        if was != 0 && was != cpu_get_clock as *const () as usize {
+            continue;
+        }
+        CALLED.store(false, std::sync::atomic::Ordering::Relaxed);
+        // SAFETY: as above; the original value is restored.
+        unsafe { *ops.add(i) = probe };
+        ask();
+        // SAFETY: as above.
+        unsafe { *ops.add(i) = was };
+        if CALLED.load(std::sync::atomic::Ordering::Relaxed) {
+            return Some(i);
+        }
+    }
+    None
+}
+
+/// Nanoseconds until the next virtual timer; `None` where none is armed ("no timer" is INT64_MAX or thereabouts).
+pub fn timer_deadline() -> Option<i64> {
+    // SAFETY: reads QEMU's timer lists, which lock themselves.
+    let d = unsafe { qemu_clock_deadline_ns_all(CLOCK_VIRTUAL, ATTRS_ALL) };
+    (0..1i64 << 60).contains(&d).then_some(d)
+}
+
+/// Runs every virtual timer up to `ns`, each at its own time, in the calling thread (which holds the big lock).
+pub fn run_timers(ns: i64) {
+    // SAFETY: called from the TCG thread with the big lock held.
+    unsafe { qemu_clock_advance_virtual_time(ns) };
+}
+
+/// Where the calling thread keeps the CPU it is running (QEMU's thread-local `current_cpu`).
+pub fn current_cpu_slot() -> *const Cpu {
+    // SAFETY: for a thread-local symbol the lookup gives the calling thread's copy.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"current_cpu".as_ptr()).cast::<Cpu>() }
+}
+
+/// Takes QEMU's big lock.
+pub fn bql_lock() {
+    // SAFETY: not held by this thread at the only call.
+    unsafe { bql_lock_impl(c"wiretime".as_ptr(), 0) };
+}
+
+/// The PCI device with this `-device id=`.
+pub fn device(path: &CStr) -> *mut c_void {
+    // SAFETY: a lookup in QEMU's object tree.
+    unsafe { object_resolve_path(path.as_ptr(), std::ptr::null_mut()) }
+}
+
+/// Drives a PCI device's INTx line.
+pub fn set_irq(device: *mut c_void, level: bool) {
+    // SAFETY: `device` came from `device()` and is a PCIDevice; TCG thread, big lock held.
+    unsafe { pci_set_irq(device, c_int::from(level)) };
+}

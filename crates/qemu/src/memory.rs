@@ -1,0 +1,125 @@
+//! Guest memory, mapped for DMA, and the pages of BAR0 that guest and device share.
+
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use nix::sys::mman::{mmap, MapFlags, ProtFlags};
+use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use wiretime_hw::memory::GuestMemory;
+use wiretime_hw::nic::e1000::{SharedRegisters, SHARED};
+
+/// One mapping of shared memory, never unmapped.
+#[derive(Clone, Copy)]
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+// SAFETY: plain shared memory; all access goes through raw copies or atomics.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(fd: &OwnedFd, offset: u64, length: u64) -> Result<Self, String> {
+        let size = usize::try_from(length).ok().and_then(NonZeroUsize::new).ok_or("nothing to map")?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, offset as i64)
+        };
+        let start = start.map_err(|e| format!("cannot map {length} bytes of shared memory: {e}"))?.cast();
+        Ok(Self { start, length: size.get() })
+    }
+}
+
+/// Guest RAM; empty until QEMU offers it.
+#[derive(Clone, Copy, Default)]
+pub struct GuestRam {
+    base: u64,
+    mapping: Option<Mapping>,
+}
+
+impl GuestRam {
+    /// Maps a piece of guest memory. The largest one is the RAM; ROMs are not DMA targets.
+    pub fn map(&mut self, base: u64, size: u64, fd: &OwnedFd, offset: u64) {
+        if self.mapping.is_some_and(|m| m.length as u64 >= size) {
+            return;
+        }
+        match Mapping::new(fd, offset, size) {
+            Ok(m) => {
+                self.base = base;
+                self.mapping = Some(m);
+            }
+            Err(problem) => eprintln!("wiretime: {problem}"),
+        }
+    }
+
+    /// Whether `address` is RAM.
+    pub fn contains(&self, address: u64) -> bool {
+        self.at(address, 1).is_some()
+    }
+
+    fn at(&self, address: u64, length: usize) -> Option<NonNull<u8>> {
+        let mapping = self.mapping?;
+        let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
+        if offset.checked_add(length)? > mapping.length {
+            return None;
+        }
+        // SAFETY: inside the mapping, as just checked.
+        Some(unsafe { mapping.start.add(offset) })
+    }
+}
+
+impl GuestMemory for GuestRam {
+    fn read(&self, address: u64, data: &mut [u8]) -> bool {
+        let Some(from) = self.at(address, data.len()) else { return false };
+        // SAFETY: inside the mapping; the guest does not run while devices act (one TCG thread).
+        unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *data).cast(), data.len()) };
+        true
+    }
+    fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let Some(to) = self.at(address, data.len()) else { return false };
+        // SAFETY: as above.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(data).cast(), data.len()) };
+        true
+    }
+}
+
+/// The register pages that the guest accesses as memory.
+pub struct SharedPages {
+    mapping: Mapping,
+    /// What QEMU maps: a file as large as the pages' end in the BAR, since it maps at the BAR's offset.
+    pub fd: OwnedFd,
+}
+
+impl SharedPages {
+    /// New pages, all zero.
+    ///
+    /// # Errors
+    /// Where the host refuses the memory.
+    pub fn new() -> Result<Self, String> {
+        let fd = memfd_create(c"wiretime-bar", MFdFlags::MFD_CLOEXEC)
+            .map_err(|e| format!("cannot create shared memory: {e}"))?;
+        nix::unistd::ftruncate(&fd, SHARED.end as i64).map_err(|e| format!("cannot size shared memory: {e}"))?;
+        let mapping = Mapping::new(&fd, SHARED.start, SHARED.end - SHARED.start)?;
+        Ok(Self { mapping, fd })
+    }
+
+    fn word(&self, offset: u64) -> Option<&AtomicU32> {
+        let at = offset.checked_sub(SHARED.start)? as usize & !3;
+        if at + 4 > self.mapping.length {
+            return None;
+        }
+        // SAFETY: inside the mapping, aligned, shared with the guest: hence atomic.
+        Some(unsafe { self.mapping.start.add(at).cast::<AtomicU32>().as_ref() })
+    }
+}
+
+impl SharedRegisters for SharedPages {
+    fn load(&self, offset: u64) -> u32 {
+        self.word(offset).map_or(0, |w| w.load(Relaxed))
+    }
+    fn store(&self, offset: u64, value: u32) {
+        if let Some(w) = self.word(offset) {
+            w.store(value, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
+
+use super::{lock, Run};
+use serde_json::{json, Map, Value};
+use wiretime_base::stats::StatGroup;
+use wiretime_base::Ps;
+use wiretime_hw::core::CoreStats;
+use wiretime_hw::memory::{DramStats, MemoryStats, PrivateStats};
+use wiretime_hw::nic::PortStats;
+
+/// All counters at one time.
+pub struct Snapshot {
+    pub time: Ps,
+    pub cores: Vec<CoreStats>,
+    pub private: Vec<PrivateStats>,
+    pub memory: MemoryStats,
+    pub dram: DramStats,
+    pub port: PortStats,
+    pub instructions: Vec<u64>,
+}
+
+fn group<G: StatGroup>(from: &G, to: &G) -> Value {
+    let names = G::STATS.iter().map(|s| s.name.to_owned());
+    Value::Object(names.zip(to.since(from).values().into_iter().map(Value::from)).collect::<Map<_, _>>())
+}
+
+fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
+    let cores: Vec<Value> = a
+        .cores
+        .iter()
+        .zip(&b.cores)
+        .zip(a.private.iter().zip(&b.private))
+        .map(|((c0, c1), (p0, p1))| json!({ "core": group(c0, c1), "caches": group(p0, p1) }))
+        .collect();
+    json!({
+        "time_ps": b.time - a.time,
+        "cores": cores,
+        "memory": group(&a.memory, &b.memory),
+        "dram": group(&a.dram, &b.dram),
+        "receive": group(&a.port.receive, &b.port.receive),
+        "transmit": group(&a.port.transmit, &b.port.transmit),
+        "pcie": group(&a.port.pcie, &b.port.pcie),
+    })
+}
+
+/// Three digits are what the histogram keeps; the mean is exact.
+fn ns(ps: Ps) -> f64 {
+    ps as f64 / 1000.0
+}
+
+/// The engine's part of `result.json`.
+pub fn result(run: &Run, t: Ps, status: u32) -> Value {
+    let nic = lock(&run.nic);
+    let control = lock(&run.control);
+    let (cohort, total, violations) = nic.port.account();
+    let sink = &nic.port.sink;
+    let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
+    let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
+    let lost = cohort.offered - cohort.forwarded;
+    let (first, last) = (run.start.as_ref(), run.end.as_ref());
+    let latency = (sink.count() > 0).then(|| {
+        json!({
+            "mean": sink.mean() / 1000.0,
+            "median": ns(sink.quantile(0.5)),
+            "p99": ns(sink.quantile(0.99)),
+            "p999": ns(sink.quantile(0.999)),
+            "max": ns(sink.max()),
+        })
+    });
+    let histogram: Vec<Value> = sink.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
+    json!({
+        "offered_gbps": gbps(nic.port.cohort_bytes()),
+        "forwarded_gbps": gbps(nic.port.cohort_returned_bytes()),
+        "offered_mpps": cohort.offered as f64 * 1000.0 / duration_ns,
+        "forwarded_mpps": cohort.forwarded as f64 * 1000.0 / duration_ns,
+        "loss_percent": if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
+        "latency_ns": latency,
+        "latency_histogram_ns": histogram,
+        "cohort": cohort,
+        "total": total,
+        "ledger_violations": violations,
+        "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
+        "execution": {
+            "instructions": run.instructions.clone(),
+            "timed_instructions": run.timed_instructions,
+            "interrupts": run.interrupts,
+            "hash": format!("{:016x}", run.hash),
+            "simulated_ns": t / 1000,
+            "traffic_start_ns": first.map(|_| (first.map_or(0, |s| s.time)) / 1000),
+        },
+        "poll_lateness_ns": {
+            "mean": if run.lateness.writes == 0 { 0.0 } else { ns(run.lateness.total) / run.lateness.writes as f64 },
+            "max": ns(run.lateness.max),
+        },
+        "guest": { "status": status, "figures": control.figures.clone() },
+        "warnings": warnings(run, &nic),
+    })
+}
+
+fn warnings(run: &Run, nic: &crate::vfio::NicDevice) -> Vec<String> {
+    let mut list = Vec::new();
+    if nic.trapped_doorbells > 0 && run.settings.mapped_doorbells && run.interrupts == 0 {
+        list.push(format!("trapped_doorbells: {} doorbells trapped; timing is the same, the run is slower", nic.trapped_doorbells));
+    }
+    if nic.port.line_limited() {
+        list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
+    }
+    if nic.port.writes.refused > 0 {
+        list.push(format!("refused_dma_writes: {} DMA writes outside guest memory", nic.port.writes.refused));
+    }
+    list
+}

@@ -1,0 +1,234 @@
+//! The stages of a run, decided at window boundaries: boot, traffic (warm-up, measurement, following the cohort to its
+//! end), draining, stopping the guest.
+
+use super::report::{self, Snapshot};
+use super::{lock, Run};
+use crate::control::{StartAt, Timing};
+use crate::engine::{engine, reinstrument, Engine};
+use crate::vfio::GuestPhase;
+use serde_json::{json, Value};
+use std::ffi::c_void;
+use std::time::Instant;
+use wiretime_base::{Ps, PS_PER_NS};
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The guest boots; no timing, no traffic.
+    Boot,
+    /// Timing and traffic.
+    Traffic,
+    /// No traffic; packets under way still do their way. No timing.
+    Draining,
+    /// The guest has been asked to stop.
+    Stopping,
+}
+
+/// Host times, for speed only; never in a result.
+pub struct Clocks {
+    boot: Instant,
+    traffic: Option<Instant>,
+    draining: Option<Instant>,
+    ticks: u32,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self { boot: Instant::now(), traffic: None, draining: None, ticks: 0 }
+    }
+}
+
+/// How long the drained state must last before the guest is told to stop: several turns of any polling loop.
+const SETTLE: Ps = 100_000_000;
+/// Host time is looked at once in so many windows.
+const TICKS: u32 = 256;
+/// Undecided packets of the cohort are counted once in so many windows.
+const COUNT_EVERY: u32 = 64;
+
+/// At the start of each window, and at each idle jump.
+pub fn window_tick(e: &mut Engine, t: Ps) {
+    let run = &mut e.run;
+    run.clocks.ticks = run.clocks.ticks.wrapping_add(1);
+    if run.clocks.ticks % TICKS == 0 && e.control.progress_due() {
+        e.control.progress(run.progress(t));
+    }
+    if let Some((message, status)) = run.finished(t) {
+        e.control.send(message);
+        leave_process(status);
+    }
+    let switch = match run.stage {
+        Stage::Boot => run.boot_tick(e.turns.window_end),
+        Stage::Traffic => run.traffic_tick(t),
+        Stage::Draining => {
+            run.draining_tick(t);
+            None
+        }
+        Stage::Stopping => None,
+    };
+    if let Some(quantum) = switch {
+        e.turns.set_quantum(quantum);
+        if e.run.settings.timing == Timing::Full {
+            reinstrument(e);
+        }
+    }
+}
+
+impl Run {
+    fn draining_tick(&mut self, t: Ps) {
+        let idle = lock(&self.nic).port.next_time().is_none() && self.next_write == Ps::MAX;
+        if !idle {
+            self.begin = t;
+        } else if t >= self.begin + SETTLE {
+            self.stage = Stage::Stopping;
+            self.begin = t;
+            lock(&self.control).phase = GuestPhase::Stop;
+        }
+    }
+
+    /// The guest has reported its exit, or taken too long: the last message, and the exit status of the process.
+    fn finished(&mut self, t: Ps) -> Option<(Value, i32)> {
+        let exit = lock(&self.control).exit;
+        if let Some(status) = exit {
+            let early = self.stage != Stage::Stopping && self.starts_at() != StartAt::Never;
+            if early {
+                let reason = format!("the guest application ended with status {status} before the measurement was over");
+                return Some(self.failure("exited", &reason));
+            }
+            return Some((json!({ "result": report::result(self, t, status), "host": self.host() }), 0));
+        }
+        let limit = self.settings.guest_limit.ps();
+        let since = match self.stage {
+            Stage::Boot if self.starts_at() != StartAt::Never => 0,
+            Stage::Draining | Stage::Stopping => self.begin,
+            _ => return None,
+        };
+        if t > since + limit {
+            let what = match self.stage {
+                Stage::Boot => "no port was enabled",
+                _ => "the guest application did not stop",
+            };
+            return Some(self.failure("time-out", &format!("{what} within {} of simulated time", self.settings.guest_limit)));
+        }
+        None
+    }
+
+    fn failure(&self, kind: &str, reason: &str) -> (Value, i32) {
+        (json!({ "failed": { "kind": kind, "reason": reason }, "host": self.host() }), 1)
+    }
+
+    /// Starts the traffic when the guest is ready; returns the quantum from then on.
+    fn boot_tick(&mut self, window_end: Ps) -> Option<Ps> {
+        let start = match self.starts_at() {
+            StartAt::ReceiverReady => lock(&self.nic).port.ready(),
+            StartAt::Mark => lock(&self.control).mark == 1,
+            StartAt::Never => false,
+        };
+        if !start {
+            return None;
+        }
+        {
+            let nic = lock(&self.nic);
+            if let (Some(base), true) = (nic.bar_address(), self.settings.mapped_doorbells) {
+                use wiretime_hw::nic::e1000::SHARED;
+                self.device_pages = base + SHARED.start..base + SHARED.end;
+            }
+        }
+        self.stage = Stage::Traffic;
+        self.clocks.traffic = Some(Instant::now());
+        // From the end of the current window on: nothing of the past changes.
+        self.begin = window_end;
+        let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
+        lock(&self.nic).port.start_traffic(self.begin, warm_up, duration);
+        Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.system.quantum.ps() })
+    }
+
+    fn traffic_tick(&mut self, t: Ps) -> Option<Ps> {
+        let measure = self.begin + self.settings.warm_up.ps();
+        let end = measure + self.settings.duration.ps();
+        if self.start.is_none() && t >= measure {
+            self.start = Some(self.snapshot(t));
+        }
+        if self.end.is_none() && t >= end {
+            self.end = Some(self.snapshot(t));
+        }
+        if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
+            return None;
+        }
+        let decided = lock(&self.nic).port.ledger.cohort().undecided() == 0;
+        if decided || t >= end + self.settings.follow.ps() {
+            lock(&self.nic).port.stop_traffic(t);
+            self.stage = Stage::Draining;
+            self.clocks.draining = Some(Instant::now());
+            self.begin = t;
+            return Some(self.boot_quantum());
+        }
+        None
+    }
+
+    fn snapshot(&self, t: Ps) -> Snapshot {
+        let nic = lock(&self.nic);
+        Snapshot {
+            time: t,
+            cores: self.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
+            private: (0..self.cores.len()).map(|i| self.memory.private_stats(i).clone()).collect(),
+            memory: self.memory.stats.clone(),
+            dram: self.memory.dram_stats().clone(),
+            port: nic.port.stats(),
+            instructions: self.instructions.clone(),
+        }
+    }
+
+    fn progress(&self, t: Ps) -> Value {
+        let total = self.settings.warm_up.ps() + self.settings.duration.ps();
+        let (phase, done) = match self.stage {
+            Stage::Boot => ("boot", 0),
+            Stage::Traffic => {
+                let done = t.saturating_sub(self.begin);
+                let phase = if done < self.settings.warm_up.ps() {
+                    "warm-up"
+                } else if done < total {
+                    "measure"
+                } else {
+                    "follow"
+                };
+                (phase, done.min(total))
+            }
+            Stage::Draining | Stage::Stopping => ("stop", total),
+        };
+        let instructions: u64 = self.instructions.iter().sum();
+        json!({
+            "phase": phase, "simulated_ns": t / PS_PER_NS, "instructions": instructions,
+            "done_ns": done / PS_PER_NS, "total_ns": total / PS_PER_NS,
+        })
+    }
+
+    fn host(&self) -> serde_json::Value {
+        let seconds = |from: Instant, to: Option<Instant>| to.unwrap_or_else(Instant::now).duration_since(from).as_secs_f64();
+        json!({
+            "boot_seconds": seconds(self.clocks.boot, self.clocks.traffic),
+            "traffic_seconds": self.clocks.traffic.map(|t| seconds(t, self.clocks.draining)),
+            "traffic_instructions": self.timed_instructions,
+            "all_instructions": self.instructions.iter().sum::<u64>(),
+        })
+    }
+
+}
+
+/// Ends the process at once: QEMU's own shutdown takes host time and has nothing to add.
+fn leave_process(status: i32) -> ! {
+    // SAFETY: nothing is left to flush: messages go out unbuffered.
+    unsafe { libc::_exit(status) }
+}
+
+/// QEMU exits by itself: the guest has powered off, or somebody closed it.
+pub extern "C" fn at_exit(_: *mut c_void) {
+    let e: &mut Engine = engine();
+    let hash = format!("{:016x}", e.run.hash);
+    let instructions = e.run.instructions.clone();
+    let figures = lock(&e.run.control).figures.clone();
+    let host = e.run.host();
+    let interrupts = e.run.interrupts;
+    e.control.send(json!({ "left": {
+        "instructions": instructions, "hash": hash, "interrupts": interrupts, "figures": figures,
+    }, "host": host }));
+}

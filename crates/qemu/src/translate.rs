@@ -1,0 +1,169 @@
+//! Translation: what QEMU turns into a block is decoded once, and told where to call back.
+
+use crate::api::{self, Insn, Tb};
+use crate::engine::{engine, Engine};
+use crate::execute;
+use std::ffi::c_void;
+use std::ptr;
+use wiretime_hw::core::{Class, MicroOp};
+
+/// A translated block: straight-line code inside one page.
+pub struct Block {
+    /// Physical address of its first instruction: its identity (QEMU's blocks are position independent).
+    pub paddr: u64,
+    /// Number of instructions.
+    pub count: u32,
+    /// Decoded instructions; empty where only blocks are counted.
+    pub ops: Box<[MicroOp]>,
+    /// What instruction callbacks point to.
+    pub insns: Box<[InsnRef]>,
+}
+
+/// One instruction of a block, as callbacks know it.
+pub struct InsnRef {
+    pub block: *const Block,
+    pub index: u32,
+    pub word: u32,
+}
+
+impl Block {
+    /// Offset of instruction `i` in its page.
+    pub fn page_offset(&self, i: u32) -> u64 {
+        (self.paddr & 0xfff) + u64::from(i) * 4
+    }
+
+    /// Which instruction of the block stands at this address, by page offset.
+    pub fn index_at(&self, address: u64) -> Option<u32> {
+        let offset = (address & 0xfff).checked_sub(self.paddr & 0xfff)?;
+        let index = (offset / 4) as u32;
+        (index < self.count).then_some(index)
+    }
+}
+
+/// All live blocks. QEMU keeps pointers into them until it flushes its translations.
+#[derive(Default)]
+pub struct Blocks {
+    live: Vec<Box<Block>>,
+    /// Flushed, but a vCPU may still have one to account for: dropped at the next flush.
+    retired: Vec<Box<Block>>,
+}
+
+impl Blocks {
+    pub fn retire_all(&mut self) {
+        self.retired = std::mem::take(&mut self.live);
+    }
+}
+
+/// QEMU has dropped all its translations.
+pub extern "C" fn flushed(_: *mut c_void) {
+    let e = engine();
+    for v in &mut e.vcpus {
+        if e.blocks.retired.iter().any(|b| ptr::eq(&**b, v.block)) {
+            v.block = ptr::null();
+        }
+    }
+    e.blocks.retire_all();
+}
+
+/// Instructions that need a callback of their own.
+pub mod encoding {
+    pub const WFE: u32 = 0xd503_205f;
+    pub const YIELD: u32 = 0xd503_203f;
+
+    /// `MRS Xt, CNTPCT_EL0 / CNTVCT_EL0` and their self-synchronised forms.
+    pub fn reads_counter(w: u32) -> bool {
+        w & 0xffff_ff00 == 0xd53b_e000 && matches!(w >> 5 & 7, 1 | 2 | 5 | 6)
+    }
+    /// `MSR` to a timer register (CNT*): what it arms depends on the time of this instruction.
+    pub fn writes_timer(w: u32) -> bool {
+        w & 0xfff8_f000 == 0xd518_e000
+    }
+    /// `TLBI`, or `MSR` to a translation register: cached address translations go.
+    pub fn changes_translation(w: u32) -> bool {
+        w & 0xfff8_f000 == 0xd508_8000 || w & 0xfff8_f000 == 0xd518_2000
+    }
+    /// `DC ZVA, Xt`.
+    pub fn zeroes_line(w: u32) -> bool {
+        w & 0xffff_ffe0 == 0xd50b_7420
+    }
+}
+
+/// QEMU has translated a block.
+pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
+    let e = engine();
+    let full = e.run.full_timing();
+    // SAFETY: QEMU's block, valid during this callback.
+    let (count, vaddr) = unsafe {
+        let n = api::qemu_plugin_tb_n_insns(tb);
+        (n, api::qemu_plugin_insn_vaddr(api::qemu_plugin_tb_get_insn(tb, 0)))
+    };
+    let mut paddr = 0;
+    // SAFETY: in a vCPU context, as the API asks; where it fails the virtual address stands in.
+    if !unsafe { api::qemu_plugin_translate_vaddr(vaddr, &mut paddr) } {
+        paddr = vaddr & 0x0000_ffff_ffff_ffff;
+    }
+    let mut block = Box::new(Block { paddr, count: count as u32, ops: Box::default(), insns: Box::default() });
+    let block_ptr: *const Block = &*block;
+    let mut ops = Vec::with_capacity(if full { count } else { 0 });
+    let mut insns = Vec::with_capacity(count);
+    for i in 0..count {
+        let mut word = 0u32;
+        // SAFETY: as above; four bytes into a word of ours.
+        unsafe {
+            let insn = api::qemu_plugin_tb_get_insn(tb, i);
+            api::qemu_plugin_insn_data(insn, ptr::from_mut(&mut word).cast(), 4);
+        }
+        insns.push(InsnRef { block: block_ptr, index: i as u32, word });
+        if full {
+            ops.push(wiretime_isa::decode(word));
+        }
+    }
+    block.ops = ops.into();
+    block.insns = insns.into();
+    register(e, tb, &block, full);
+    e.blocks.live.push(block);
+}
+
+fn register(e: &Engine, tb: *mut Tb, block: &Block, full: bool) {
+    let block_data = ptr::from_ref(block).cast_mut().cast::<c_void>();
+    // SAFETY: the block outlives QEMU's translation (see `Blocks`).
+    unsafe { api::qemu_plugin_register_vcpu_tb_exec_cb(tb, execute::block_enter, api::CB_RW_REGS_PC, block_data) };
+    // A block of one instruction may be QEMU's re-execution of a device access in mid-block, which has memory callbacks only.
+    let lone = block.count == 1;
+    for reference in &block.insns {
+        // SAFETY: as above.
+        let insn = unsafe { api::qemu_plugin_tb_get_insn(tb, reference.index as usize) };
+        let data = ptr::from_ref(reference).cast_mut().cast::<c_void>();
+        let call = |cb, flags| {
+            // SAFETY: the reference lives in the block.
+            unsafe { api::qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, flags, data) };
+        };
+        let word = reference.word;
+        if word == encoding::WFE || word == encoding::YIELD {
+            call(execute::skip_hint, api::CB_RW_REGS_PC);
+        } else if encoding::reads_counter(word) {
+            call(execute::counter_read, api::CB_NO_REGS);
+        } else if encoding::writes_timer(word) {
+            call(execute::synchronise, api::CB_NO_REGS);
+        }
+        if full {
+            if encoding::changes_translation(word) {
+                call(execute::translation_changed, api::CB_NO_REGS);
+            }
+            match block.ops[reference.index as usize].class {
+                Class::Prefetch | Class::ZeroLine if e.run.sees_hidden_accesses() => {
+                    call(execute::hidden_access, api::CB_RW_REGS_PC);
+                }
+                _ => {}
+            }
+        }
+        if full || lone {
+            register_memory(insn, if full { execute::memory } else { execute::device_access }, data);
+        }
+    }
+}
+
+fn register_memory(insn: *mut Insn, cb: api::MemCb, data: *mut c_void) {
+    // SAFETY: the reference behind `data` lives as long as QEMU's translation.
+    unsafe { api::qemu_plugin_register_vcpu_mem_cb(insn, cb, api::CB_NO_REGS, api::MEM_RW, data) };
+}

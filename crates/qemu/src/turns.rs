@@ -1,0 +1,104 @@
+//! Which vCPU runs: windows on a fixed grid; in each, every vCPU that is not idle runs, in index order, until its own
+//! time reaches the window's end. RCU and other host threads make vCPUs leave at host-dependent moments; since a vCPU
+//! whose turn it is not executes nothing, that is harmless.
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::internals::{self, Cpu};
+use crate::translate::Block;
+use std::ptr;
+use wiretime_base::Ps;
+use wiretime_hw::core::MemEvent;
+
+/// One vCPU as the engine sees it.
+pub struct Vcpu {
+    pub cpu: Cpu,
+    /// Its own time: the dispatch time of its next instruction, ps.
+    pub local: Ps,
+    /// The block that QEMU is executing or has executed, not yet timed as a whole; null after it.
+    pub block: *const Block,
+    /// Instructions of `block` already timed.
+    pub timed: u32,
+    /// Memory accesses of `block`, in order.
+    pub accesses: Vec<MemEvent>,
+}
+
+impl Default for Vcpu {
+    fn default() -> Self {
+        Self { cpu: ptr::null_mut(), local: 0, block: ptr::null(), timed: 0, accesses: Vec::with_capacity(4096) }
+    }
+}
+
+/// The window and whose turn it is.
+pub struct Turns {
+    pub turn: usize,
+    /// Whose local time the clock shows.
+    pub running: usize,
+    pub window_start: Ps,
+    pub window_end: Ps,
+    pub quantum: Ps,
+    /// Timers or interrupts are due: run them outside the block before anything else executes.
+    pub must_advance: bool,
+    /// Between a `qemu_plugin_reset` and its completion nothing executes.
+    pub switching: bool,
+    pub blocks: u64,
+    pub blocks_at_wait: u64,
+    pub dry_waits: u32,
+}
+
+impl Turns {
+    pub fn new(quantum: Ps) -> Self {
+        Self {
+            turn: 0, running: 0, window_start: 0, window_end: quantum, quantum, must_advance: false, switching: false,
+            blocks: 0, blocks_at_wait: 0, dry_waits: 0,
+        }
+    }
+
+    /// The first window boundary at or after `t`.
+    pub fn grid_after(&self, t: Ps) -> Ps {
+        t.div_ceil(self.quantum) * self.quantum
+    }
+
+    /// Starts over in the window that holds `t`. Windows stay on a fixed grid: QEMU's own kick timer fires at
+    /// host-dependent times and must not shift them.
+    pub fn restart_at(&mut self, t: Ps) {
+        self.window_start = t - t % self.quantum;
+        self.window_end = self.window_start + self.quantum;
+        self.turn = 0;
+    }
+
+    /// Changes the quantum; takes effect at the next window, whose start stays where the current one ends.
+    pub fn set_quantum(&mut self, quantum: Ps) {
+        self.quantum = quantum;
+    }
+}
+
+/// Moves the turn to the next vCPU that may run, through as many windows as it takes, or until something is due.
+pub fn next_turn(e: &mut Engine) {
+    loop {
+        e.turns.turn += 1;
+        if e.turns.turn >= e.vcpus.len() {
+            e.turns.turn = 0;
+            e.turns.window_start = e.turns.window_end;
+            // A changed quantum falls in with its own grid here.
+            e.turns.window_end = (e.turns.window_start / e.turns.quantum + 1) * e.turns.quantum;
+            let start = e.turns.window_start;
+            e.run.apply_dma(start);
+            e.run.advance_devices(e.turns.window_end);
+            let irq = e.run.irq_pending();
+            match clock::next_timer() {
+                Some(t) if t <= start => e.turns.must_advance = true,
+                _ if irq => e.turns.must_advance = true,
+                _ => clock::publish(start),
+            }
+            crate::run::window_tick(e, start);
+        }
+        let v = &e.vcpus[e.turns.turn];
+        // SAFETY: a query on a live vCPU.
+        if e.turns.must_advance || e.turns.switching
+            || (v.local < e.turns.window_end && !unsafe { internals::cpu_thread_is_idle(v.cpu) })
+        {
+            return;
+        }
+    }
+}

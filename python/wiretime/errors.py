@@ -1,0 +1,33 @@
+"""What a user sees when something is wrong: one line, and the exit status that goes with it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+BAD_INPUT = 2
+GUEST_FAILED = 1
+
+
+class WiretimeError(Exception):
+    """An error with a message for the user. ``status`` is the exit status."""
+
+    status = BAD_INPUT
+
+
+class GuestError(WiretimeError):
+    """The guest application failed; ``console`` is the end of what it printed."""
+
+    status = GUEST_FAILED
+
+    def __init__(self, message: str, console: str = "") -> None:
+        super().__init__(message)
+        self.console = console
+
+
+def unknown(what: str, found: str, known: Iterable[str]) -> WiretimeError:
+    """Return an error for a name that does not exist, with the nearest that does."""
+    known = list(known)
+    near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}" if len(known) < 12 else ""
+    return WiretimeError(f"unknown {what} {found!r}{hint}")

@@ -1,0 +1,97 @@
+"""Debian packages into a private folder: fetched, checked against the lock file, unpacked; nothing is installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wiretime.errors import WiretimeError
+from wiretime.paths import LOCK_FILE
+from wiretime.setup.store import file_digest
+
+MIRROR = "http://deb.debian.org/debian"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package file as fetched."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+def unpack(
+    folder: Path, suites: Sequence[str], packages: Sequence[str], architecture: str | None = None
+) -> list[Package]:
+    """Unpack ``packages`` and what they need from ``suites`` (the last one preferred) into ``folder``."""
+    tool = shutil.which("mmdebstrap")
+    if tool is None:
+        raise WiretimeError("mmdebstrap is missing: apt-get install mmdebstrap")
+    with tempfile.TemporaryDirectory(prefix="wiretime-") as scratch:
+        # The package files, before they are cleaned up: their hashes are what the lock file holds.
+        kept = Path(scratch) / "debs"
+        kept.mkdir()
+        command = [
+            tool,
+            "--mode=unshare" if _can_unshare() else "--mode=root" if _is_root() else "--mode=fakechroot",
+            "--variant=extract",
+            "--skip=cleanup/apt/cache",
+            f"--include={','.join(packages)}",
+            f"--aptopt=APT::Default-Release \"{suites[-1]}\"",
+            *([f"--architectures={architecture}"] if architecture else []),
+            suites[0],
+            str(folder / "root"),
+            *[f"deb {MIRROR} {suite} main" for suite in suites],
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:"))] or ["it failed"]
+            raise WiretimeError(f"mmdebstrap ({suites[-1]} from {MIRROR}): {lines[0]}")
+    archives = folder / "root" / "var" / "cache" / "apt" / "archives"
+    found = []
+    for deb in sorted(archives.glob("*.deb")):
+        name, version, _ = deb.stem.split("_", 2)
+        found.append(Package(name, version.replace("%3a", ":"), file_digest(deb)))
+    if not found:
+        raise WiretimeError(f"mmdebstrap left no package files in {archives}")
+    return found
+
+
+def _is_root() -> bool:
+    import os
+
+    return os.geteuid() == 0
+
+
+def _can_unshare() -> bool:
+    return False
+
+
+def lock() -> dict[str, dict[str, list[str]]]:
+    """Return the lock file: by part, by package, version and SHA-256."""
+    if not LOCK_FILE.exists():
+        return {}
+    result: dict[str, dict[str, list[str]]] = json.loads(LOCK_FILE.read_text())
+    return result
+
+
+def check(part: str, packages: Sequence[Package], *, update: bool) -> list[str]:
+    """Compare what was fetched with the lock file; returns a warning a difference. ``update`` writes it instead."""
+    locked = lock()
+    now = {p.name: [p.version, p.sha256] for p in packages}
+    if update or part not in locked:
+        locked[part] = now
+        LOCK_FILE.write_text(json.dumps(locked, indent=1, sort_keys=True) + "\n")
+        return []
+    was = locked[part]
+    return [
+        f"{part}: {name} is {now.get(name, ['absent'])[0]}, the lock file has {was.get(name, ['none'])[0]}"
+        for name in sorted(set(was) | set(now))
+        if was.get(name) != now.get(name)
+    ]

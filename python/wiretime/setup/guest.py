@@ -1,0 +1,150 @@
+"""The guest image: a stock kernel, and an initramfs made of stock packages and our init."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+from wiretime.errors import WiretimeError
+from wiretime.paths import GUEST
+from wiretime.setup import debian, store
+
+LIBRARY = Path("usr/lib/aarch64-linux-gnu")
+COMPILER = "aarch64-linux-gnu-gcc"
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
+
+
+def recipe() -> Mapping[str, Any]:
+    """Return the recipe: packages, modules, programs, drivers."""
+    return tomllib.loads((GUEST / "recipe.toml").read_text())
+
+
+def _own_sources() -> list[Path]:
+    return sorted((GUEST / "init").iterdir())
+
+
+def key() -> str:
+    """Return what the cache entry depends on: recipe, our init and tools, the lock file, and this code."""
+    sources = [p.read_bytes() for p in _own_sources()]
+    locked = repr(sorted(debian.lock().get("guest", {}).items()))
+    return store.digest("guest", (GUEST / "recipe.toml").read_bytes(), *sources, locked, Path(__file__).read_bytes())
+
+
+def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
+    """Fetch the packages, and build ``kernel`` and ``base.cpio``."""
+    r = recipe()
+    packages = debian.unpack(folder, (r["suite"],), r["packages"], r["architecture"])
+    warnings = debian.check("guest", packages, update=update_lock)
+    root, stage = folder / "root", folder / "stage"
+    kernels = sorted((root / "boot").glob("vmlinuz-*"))
+    if not kernels:
+        raise WiretimeError("the guest's kernel package has no vmlinuz")
+    shutil.copyfile(kernels[0], folder / "kernel")
+    hashes = _stage(root, stage, r, kernels[0].name.removeprefix("vmlinuz-"))
+    (folder / "base.cpio").write_bytes(archive(stage))
+    shutil.rmtree(stage)
+    shutil.rmtree(root)
+    return {
+        "kernel": kernels[0].name.removeprefix("vmlinuz-"),
+        "packages": [asdict(p) for p in packages],
+        "files": hashes,
+        "warnings": warnings,
+    }
+
+
+def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[str, str]:
+    """Copy what the recipe names into ``stage``; returns hashes of the programs, drivers and modules as packaged."""
+    hashes: dict[str, str] = {}
+
+    def copy(name: str) -> None:
+        target = stage / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target, follow_symlinks=True)
+        hashes[f"/{name}"] = store.file_digest(target)
+
+    for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root"):
+        (stage / name).mkdir(parents=True, exist_ok=True)
+    (stage / "lib").symlink_to("usr/lib")
+    copy("usr/bin/busybox")
+    (stage / "bin/busybox").symlink_to("/usr/bin/busybox")
+    drivers = [f"{LIBRARY}/dpdk/pmds-25.0/librte_{name}.so.25.0" for name in r["drivers"]]
+    programs = [name.lstrip("/") for name in r["programs"]]
+    for name in (*programs, *drivers):
+        copy(name)
+    for name in sorted(_libraries(root, (*programs, *drivers), r["libraries"])):
+        copy(name)
+    modules = stage / "usr/lib/modules"
+    modules.mkdir(parents=True)
+    for name in r["modules"]:
+        packed = sorted((root / "usr/lib/modules" / release).rglob(f"{name}.ko.xz"))
+        if not packed:
+            raise WiretimeError(f"guest/recipe.toml: kernel {release} has no module {name}")
+        hashes[f"/{packed[0].relative_to(root)}"] = store.file_digest(packed[0])
+        (modules / f"{name}.ko").write_bytes(lzma.decompress(packed[0].read_bytes()))
+    shutil.copy2(GUEST / "init/init", stage / "init")
+    compile_c(GUEST / "init/wtctl.c", stage / "opt/wtctl")
+    return hashes
+
+
+def compile_c(source: Path, target: Path, *flags: str) -> None:
+    """Compile a guest program of ours."""
+    if shutil.which(COMPILER) is None:
+        raise WiretimeError(f"{COMPILER} is missing: apt-get install gcc-aarch64-linux-gnu")
+    done = subprocess.run(
+        [COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise WiretimeError(f"{source}: {done.stderr.strip()}")
+
+
+def _needed(path: Path) -> Iterable[str]:
+    with path.open("rb") as f:
+        dynamic = ELFFile(f).get_section_by_name(".dynamic")
+        if dynamic is None:
+            return []
+        return [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+
+
+def _libraries(root: Path, programs: Iterable[str], by_name: Iterable[str]) -> set[str]:
+    """Return the libraries that the programs need, and those that these need."""
+    places = (LIBRARY, LIBRARY / "dpdk/pmds-25.0")
+    found = {f"{LIBRARY}/ld-linux-aarch64.so.1", "usr/lib/ld-linux-aarch64.so.1"}
+    found = {name for name in found if (root / name).exists()}
+    todo = [name for p in programs for name in _needed(root / p)] + list(by_name)
+    while todo:
+        name = todo.pop()
+        path = next((str(d / name) for d in places if (root / d / name).exists()), None)
+        if path is None:
+            raise WiretimeError(f"guest/recipe.toml: library {name} is in none of the packages")
+        if path not in found:
+            found.add(path)
+            todo.extend(_needed(root / path))
+    return found
+
+
+def archive(stage: Path) -> bytes:
+    """Pack a folder as an initramfs archive that depends on nothing but its content."""
+    tool = shutil.which("cpio")
+    if tool is None:
+        raise WiretimeError("cpio is missing: apt-get install cpio")
+    names = sorted(str(p.relative_to(stage)) for p in stage.rglob("*"))
+    for name in names:
+        os.utime(stage / name, (0, 0), follow_symlinks=False)
+    done = subprocess.run(
+        [tool, "--create", "--format=newc", "--reproducible", "--owner=0:0", "--quiet", "--null"],
+        input="\0".join(names).encode(),
+        cwd=stage,
+        capture_output=True,
+    )
+    if done.returncode != 0:
+        raise WiretimeError(f"cpio: {done.stderr.decode().strip()}")
+    return done.stdout

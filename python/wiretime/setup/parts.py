@@ -1,0 +1,35 @@
+"""The parts that set-up makes, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiretime.setup import guest, qemu, store
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: what it is, its key, and how it is made."""
+
+    name: str
+    what: str
+    key: Callable[[], str]
+    make: Callable[..., dict[str, Any]]
+
+    def folder(self, *, make_missing: bool = False, update_lock: bool = False) -> Path:
+        """Return the part's folder in the cache, making it where asked to."""
+        return store.entry(
+            self.name,
+            self.key(),
+            lambda folder: self.make(folder, update_lock=update_lock),
+            make_missing=make_missing,
+        )
+
+
+QEMU = Part("qemu", "QEMU 11.1 (Debian backports)", qemu.key, qemu.make)
+GUEST = Part("guest", "guest kernel and initramfs (Debian arm64)", guest.key, guest.make)
+PARTS = (QEMU, GUEST)
+SIZES = {"qemu": "45 MB to fetch", "guest": "180 MB to fetch"}

@@ -1,0 +1,95 @@
+"""The cache: folders named by what went into them, complete or absent, never half-made."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wiretime.errors import WiretimeError
+from wiretime.paths import cache
+
+MANIFEST = "manifest.json"
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return a hash over texts and bytes."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "little") + data)
+    return h.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return a file's SHA-256."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    with (root / ".lock").open("w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def _intact(folder: Path) -> bool:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        return all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """Return what is recorded of a cache entry."""
+    result: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["about"]
+    return result
+
+
+def entry(kind: str, key: str, make: Callable[[Path], dict[str, Any]], *, make_missing: bool = True) -> Path:
+    """Return the cache folder for ``kind`` and ``key``; ``make`` fills a new one and says what is in it.
+
+    An entry whose files are missing or of another size than recorded is made anew.
+    """
+    root = cache()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if not os.access(root, os.W_OK):
+            raise PermissionError(13, "not writable")
+    except OSError as e:
+        raise WiretimeError(f"cache folder {root}: {e.strerror} (set WIRETIME_CACHE to another)") from None
+    folder = root / f"{kind}-{key[:16]}"
+    if _intact(folder):
+        return folder
+    if not make_missing:
+        raise WiretimeError(f"{kind} is not set up, or damaged, in {root}: run `wiretime setup`")
+    with _locked(root):
+        if _intact(folder):
+            return folder
+        work = root / f".{kind}-{os.getpid()}"
+        for stale in [folder, *root.glob(f".{kind}-*")]:
+            shutil.rmtree(stale, ignore_errors=True)
+        work.mkdir()
+        try:
+            about = make(work)
+            files = {
+                str(p.relative_to(work)): p.stat().st_size
+                for p in sorted(work.rglob("*"))
+                if p.is_file() and not p.is_symlink()
+            }
+            (work / MANIFEST).write_text(json.dumps({"about": about, "files": files}, indent=1))
+            work.rename(folder)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        for old in root.glob(f"{kind}-*"):
+            if old != folder:
+                shutil.rmtree(old, ignore_errors=True)
+    return folder

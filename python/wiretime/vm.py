@@ -1,0 +1,254 @@
+"""One QEMU process with the engine inside: started, listened to, and never left behind.
+
+Configuration, initramfs and console are anonymous memory, passed by descriptor. The devices' sockets have names only
+until QEMU has connected to them, a fraction of a second. So nothing stays behind whatever ends the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wiretime import paths
+from wiretime.errors import GuestError, WiretimeError
+from wiretime.setup import guest, qemu
+from wiretime.setup.parts import GUEST, QEMU
+
+Progress = Callable[[Mapping[str, Any]], None]
+
+KERNEL_ARGUMENTS = ("console=ttyAMA0", "nokaslr", "norandmaps", "quiet", "loglevel=4", "random.trust_cpu=on")
+FOLDER = "wiretime-run-"
+CONSOLE_TAIL = 25
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Guest:
+    """What runs in the guest: settings of ``/run.conf``, files by path, kernel arguments."""
+
+    settings: Mapping[str, str]
+    files: Mapping[str, Path] = field(default_factory=dict)
+    kernel_arguments: Sequence[str] = ()
+
+
+@dataclass
+class Outcome:
+    """How a run ended: the engine's last message, and the console."""
+
+    message: dict[str, Any]
+    console: str
+
+
+def sweep() -> None:
+    """Remove socket folders of processes that were killed before QEMU had connected."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        owner = folder.name.removeprefix(FOLDER).split("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def anonymous(name: str, data: bytes = b"") -> int:
+    """Return a descriptor of anonymous memory that holds ``data``."""
+    fd = os.memfd_create(name)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def quote(text: str) -> str:
+    """Quote for the guest's shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def initramfs(base: bytes, g: Guest) -> bytes:
+    """Return the base archive with the run's own small one behind it."""
+    with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
+        stage = Path(folder)
+        text = "".join(f"{key}={quote(value)}\n" for key, value in g.settings.items())
+        (stage / "run.conf").write_text(text)
+        for target, source in g.files.items():
+            place = stage / target.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, place)
+        return base + guest.archive(stage)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, however it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.replace("\r", "").splitlines()[-CONSOLE_TAIL:])
+
+
+def misfit(stderr: str) -> str:
+    """Return the one line that says why QEMU or the engine did not start."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    for line in lines:
+        if "wiretime: " in line:
+            return line.split("wiretime: ", 1)[1]
+        if "undefined symbol: " in line:
+            return f"this QEMU cannot be driven: it has no {line.split('undefined symbol: ', 1)[1]}"
+    return lines[-1] if lines else "QEMU ended without a word"
+
+
+class Machine:
+    """A QEMU command line and its descriptors."""
+
+    def __init__(self, platform: Mapping[str, Any], run: Mapping[str, Any], g: Guest, *, interactive: bool = False):
+        system = platform["system"]
+        self.qemu_root = QEMU.folder() / "root"
+        image = GUEST.folder()
+        engine = paths.engine()
+        if not engine.is_file():
+            raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
+        self._fds: list[int] = []
+        config = json.dumps({"platform": platform, "run": run}).encode()
+        self.config = self._keep(anonymous("wiretime-config", config))
+        self.initrd = self._keep(anonymous("wiretime-initrd", initramfs((image / "base.cpio").read_bytes(), g)))
+        self.console = self._keep(anonymous("wiretime-console"))
+        self.output, output = os.pipe()
+        self._keep(output)
+        devices = []
+        sockets = {}
+        sweep()
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-", ignore_cleanup_errors=True)
+        for name in ("nic", "control"):
+            # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            address = str(Path(self._folder.name) / name)
+            listener.bind(address)
+            listener.listen(1)
+            sockets[name] = self._keep(listener.detach())
+            # "x-msg-timeout": a stopped process must not lose its devices.
+            device = {
+                "driver": "vfio-user-pci",
+                "id": f"{name}0",
+                "socket": {"type": "unix", "path": address},
+                "x-msg-timeout": 1_000_000_000,
+                "rombar": 0,
+            }
+            devices += ["-device", json.dumps(device)]
+        memory = _bytes(system["memory"])
+        frequency = _hertz(system["counter_frequency"])
+        plugin = (
+            f"{engine},config=/proc/self/fd/{self.config},nic={sockets['nic']},control={sockets['control']},output={output}"
+        )
+        serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
+        self.command = [
+            *qemu.command(self.qemu_root),
+            "-M", "virt,dtb-randomness=off,gic-version=3,memory-backend=mem",
+            "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
+            "-m", str(memory >> 20),
+            "-cpu", f"neoverse-n1,cntfrq={frequency},sve=off" if False else f"neoverse-n1,cntfrq={frequency}",
+            "-smp", str(system["cores"]),
+            "-accel", "tcg,thread=single,tb-size=256",
+            "-rtc", "base=2025-01-01,clock=vm",
+            "-seed", str(run["seed"]),
+            "-kernel", str(image / "kernel"),
+            "-initrd", f"/proc/self/fd/{self.initrd}",
+            "-append", " ".join([*KERNEL_ARGUMENTS, *g.kernel_arguments]),
+            "-display", "none",
+            "-nic", "none",
+            "-no-reboot",
+            *([] if interactive else ["-monitor", "none"]),
+            *serial,
+            *devices,
+            "-plugin", plugin,
+        ]
+
+    def _keep(self, fd: int) -> int:
+        os.set_inheritable(fd, True)
+        self._fds.append(fd)
+        return fd
+
+    def close(self) -> None:
+        """Close what is still open on our side."""
+        for fd in [*self._fds, self.output]:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._fds.clear()
+        self._folder.cleanup()
+
+    def console_text(self) -> str:
+        """Return what the guest has printed."""
+        size = os.fstat(self.console).st_size
+        return os.pread(self.console, size, 0).decode(errors="replace")
+
+    @contextlib.contextmanager
+    def started(self, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """Run QEMU; on the way out it is gone."""
+        process = subprocess.Popen(
+            self.command, pass_fds=self._fds, preexec_fn=_die_with_parent, start_new_session=not options, **options
+        )
+        try:
+            # The write end is QEMU's alone now: its end is our end of file.
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def run(self, progress: Progress | None = None, on_start: Callable[[int], None] | None = None) -> Outcome:
+        """Run to the end and return the engine's last message.
+
+        Raises ``GuestError`` where the guest failed, ``WiretimeError`` where QEMU or the engine did not start.
+        """
+        errors = self._keep(anonymous("wiretime-errors"))
+        last: dict[str, Any] = {}
+        try:
+            with self.started(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors) as process:
+                if on_start:
+                    on_start(process.pid)
+                kept = {self.console, errors}
+                for fd in [fd for fd in self._fds if fd not in kept]:
+                    os.close(fd)
+                    self._fds.remove(fd)
+                with open(self.output, closefd=False) as lines:
+                    for line in lines:
+                        message = json.loads(line)
+                        if "progress" in message:
+                            if progress:
+                                progress(message["progress"])
+                        else:
+                            last = message
+                status = process.wait()
+            console = self.console_text()
+            stderr = os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")
+        finally:
+            self.close()
+        if "failed" in last:
+            raise GuestError(str(last["failed"]["reason"]), _tail(console))
+        if not last or status != 0:
+            if status < 0:
+                raise WiretimeError(f"QEMU was ended by signal {-status}: {misfit(stderr)}")
+            raise WiretimeError(misfit(stderr))
+        return Outcome(last, console)
+
+
+def _bytes(text: str) -> int:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)):
+        if text.endswith(unit):
+            return int(float(text.removesuffix(unit)) * scale)
+    raise WiretimeError(f"size {text!r} has no unit")
+
+
+def _hertz(text: str) -> int:
+    for unit, scale in (("GHz", 10**9), ("MHz", 10**6), ("kHz", 10**3), ("Hz", 1)):
+        if text.endswith(unit):
+            return round(float(text.removesuffix(unit)) * scale)
+    raise WiretimeError(f"frequency {text!r} has no unit")
