@@ -66,9 +66,15 @@ def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[
     hashes: dict[str, str] = {}
 
     def copy(name: str) -> None:
-        target = stage / name
+        source, target = root / name, stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / name, target, follow_symlinks=True)
+        if source.is_symlink():
+            # One library under two names must stay one file, or it is loaded twice.
+            if not target.is_symlink():
+                target.symlink_to(source.readlink())
+            copy(os.path.normpath(Path(name).parent / source.readlink()))
+            return
+        shutil.copy2(source, target)
         hashes[f"/{name}"] = store.file_digest(target)
 
     for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root"):

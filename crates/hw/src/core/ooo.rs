@@ -450,10 +450,10 @@ impl Core {
         }
         match self.predictor.resolve(kind, pc, pc + 4, next) {
             Outcome::Right => {
-                if next != pc + 4 {
-                    // A taken branch ends the fetch group.
+                // A taken branch ends the group.
+                if next != pc + 4 && self.slot != 0 {
                     self.slot = 0;
-                    self.cycle = self.cycle.max(self.front) + u64::from(self.slot != 0);
+                    self.cycle += 1;
                 }
             }
             Outcome::LateTarget => {

@@ -99,6 +99,13 @@ pub struct ModelCounters {
     pub returned: u64,
 }
 
+/// A range of packets and what became of those already forgotten.
+#[derive(Default)]
+struct Watched {
+    ids: std::ops::Range<u64>,
+    settled: [u64; FATES],
+}
+
 /// Violations kept in full; beyond, they are only counted.
 const KEPT: usize = 20;
 
@@ -108,8 +115,9 @@ pub struct Ledger {
     /// Sequence number of the first record kept; all before are final and counted.
     base: u64,
     settled: [u64; FATES],
-    cohort: std::ops::Range<u64>,
-    cohort_settled: [u64; FATES],
+    cohort: Watched,
+    /// All packets from the start of the load on.
+    load: Watched,
     buffers: FxHashMap<u64, u64>,
     forwards: bool,
     violations: Vec<String>,
@@ -126,8 +134,8 @@ impl Ledger {
             fates: VecDeque::with_capacity(1 << 16),
             base: 0,
             settled: [0; FATES],
-            cohort: 0..0,
-            cohort_settled: [0; FATES],
+            cohort: Watched::default(),
+            load: Watched::default(),
             buffers,
             forwards,
             violations: Vec::new(),
@@ -172,8 +180,10 @@ impl Ledger {
                 break; // a consumed packet may still be answered
             }
             self.settled[fate as usize] += 1;
-            if self.cohort.contains(&self.base) {
-                self.cohort_settled[fate as usize] += 1;
+            for watched in [&mut self.cohort, &mut self.load] {
+                if watched.ids.contains(&self.base) {
+                    watched.settled[fate as usize] += 1;
+                }
             }
             self.base += 1;
             self.fates.pop_front();
@@ -233,12 +243,13 @@ impl Ledger {
         self.settle();
     }
 
-    /// Packets `ids` are the cohort. To be said before any of them is settled.
-    pub fn set_cohort(&mut self, ids: std::ops::Range<u64>) {
-        if ids.start < self.base {
-            self.violation(format!("the cohort starts at packet {} of which {} are settled", ids.start, self.base));
+    /// The load starts with packet `first`; packets `cohort` are the cohort. To be said before any of them is settled.
+    pub fn set_cohort(&mut self, first: u64, cohort: std::ops::Range<u64>) {
+        if first < self.base {
+            self.violation(format!("the load starts at packet {first} but {} are settled", self.base));
         }
-        self.cohort = ids;
+        self.cohort.ids = cohort;
+        self.load.ids = first..u64::MAX;
     }
 
     fn counts(&self, ids: &std::ops::Range<u64>, settled: &[u64; FATES]) -> Counts {
@@ -254,7 +265,13 @@ impl Ledger {
     /// What became of the cohort.
     #[must_use]
     pub fn cohort(&self) -> Counts {
-        self.counts(&self.cohort, &self.cohort_settled)
+        self.counts(&self.cohort.ids, &self.cohort.settled)
+    }
+
+    /// What became of all packets from the start of the load on.
+    #[must_use]
+    pub fn load(&self) -> Counts {
+        self.counts(&self.load.ids, &self.load.settled)
     }
 
     /// What became of all packets.
@@ -286,8 +303,8 @@ impl Ledger {
             equal("delivered", delivered, model.delivered);
             equal("returned", t.forwarded, model.returned);
         }
-        if self.cohort.end > self.cohort.start {
-            equal("cohort", self.cohort().offered, self.cohort.end - self.cohort.start);
+        if !self.cohort.ids.is_empty() {
+            equal("cohort", self.cohort().offered, self.cohort.ids.end - self.cohort.ids.start);
         }
         found
     }
@@ -300,7 +317,7 @@ mod tests {
     #[test]
     fn balances_and_tells_fates_apart() {
         let mut l = Ledger::new(true);
-        l.set_cohort(0..4);
+        l.set_cohort(0, 0..4);
         for id in 0..5 {
             l.offered(id);
         }

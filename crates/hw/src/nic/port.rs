@@ -30,7 +30,7 @@ enum Event {
     TxPayload { epoch: u32 },
     TxSent,
     Interrupt { causes: u32 },
-    Arrive { id: u64 },
+    Arrive { id: u64, start: Ps },
 }
 
 impl Ordered for Event {
@@ -93,6 +93,8 @@ pub struct Port<S> {
     now: Ps,
     phase: Phase,
     stop_at: u64,
+    /// When the traffic in force started: arrivals of an earlier one are void.
+    traffic_start: Ps,
     cohort: std::ops::Range<u64>,
     last_payload: Ps,
     seen_tails: (u32, u32),
@@ -126,6 +128,7 @@ impl<S: SharedRegisters> Port<S> {
             now: 0,
             phase: Phase::Quiet,
             stop_at: u64::MAX,
+            traffic_start: 0,
             cohort: 0..0,
             last_payload: 0,
             seen_tails: (0, 0),
@@ -160,14 +163,33 @@ impl<S: SharedRegisters> Port<S> {
         self.registers.receive_enabled() && entries > 0 && tail % entries != self.receive.head % entries
     }
 
+    /// A packet every `interval` from `t` on, to find out when the host takes packets.
+    pub fn trickle(&mut self, t: Ps, interval: Ps) {
+        self.generator.trickle_at(t, self.arrived, interval);
+        self.phase = Phase::Running;
+        self.traffic_start = t;
+        self.schedule(self.arrived);
+    }
+
+    /// Whether the program has taken packets: a forwarder has sent one back, another has given a buffer back.
+    #[must_use]
+    pub fn host_takes_packets(&self) -> bool {
+        self.returned > 0 || self.ledger.total().consumed > 0
+    }
+
+    fn schedule(&mut self, id: u64) {
+        self.events.push(self.arrival(id), Event::Arrive { id, start: self.traffic_start });
+    }
+
     /// Traffic starts at `t`; the cohort leaves between `t + warm_up` and `t + warm_up + duration`.
     pub fn start_traffic(&mut self, t: Ps, warm_up: Ps, duration: Ps) {
-        self.generator.start_at(t);
+        self.generator.start_at(t, self.arrived);
         self.cohort =
             self.generator.first_at_or_after(t + warm_up)..self.generator.first_at_or_after(t + warm_up + duration);
-        self.ledger.set_cohort(self.cohort.clone());
+        self.ledger.set_cohort(self.arrived, self.cohort.clone());
         self.phase = Phase::Running;
-        self.events.push(self.arrival(0), Event::Arrive { id: 0 });
+        self.traffic_start = t;
+        self.schedule(self.arrived);
     }
 
     /// No packet leaves from `t` on.
@@ -301,7 +323,7 @@ impl<S: SharedRegisters> Port<S> {
                     self.transmit_pump(t, memory);
                 }
                 Event::Interrupt { causes } => self.registers.raise(causes),
-                Event::Arrive { id } => self.arrive(t, id, memory),
+                Event::Arrive { id, start } if start == self.traffic_start => self.arrive(t, id, memory),
                 _ => {} // of an earlier life of the device
             }
         }
@@ -312,7 +334,7 @@ impl<S: SharedRegisters> Port<S> {
         if id >= self.stop_at {
             return;
         }
-        self.events.push(self.arrival(id + 1), Event::Arrive { id: id + 1 });
+        self.schedule(id + 1);
         let length = self.generator.length();
         let destination = self.generator.destination();
         self.arrived += 1;
@@ -620,9 +642,9 @@ impl<S: SharedRegisters> Port<S> {
         self.transmit.spare.push(frame.bytes);
     }
 
-    /// What became of the cohort, and of all packets; and everything that does not balance.
+    /// What became of the cohort, of the load, and of all packets; and everything that does not balance.
     #[must_use]
-    pub fn account(&self) -> (Counts, Counts, Vec<String>) {
+    pub fn account(&self) -> (Counts, Counts, Counts, Vec<String>) {
         let s = &self.receive.stats;
         let in_flight = self.receive.fifo.len() as u64 + u64::from(self.receive.sending);
         let model = ModelCounters {
@@ -633,7 +655,7 @@ impl<S: SharedRegisters> Port<S> {
             delivered: s.delivered,
             returned: self.returned,
         };
-        (self.ledger.cohort(), self.ledger.total(), self.ledger.audit(&model))
+        (self.ledger.cohort(), self.ledger.load(), self.ledger.total(), self.ledger.audit(&model))
     }
 
     /// Whether the rate wanted is above what the line carries at this size.

@@ -25,11 +25,16 @@ pub enum Traffic {
 }
 
 /// The generator.
+#[derive(Debug)]
 pub struct Generator {
     template: Vec<u8>,
     probe: usize,
     length: u32,
+    /// The rate's spacing, and the spacing in force.
+    rate: Clock,
     spacing: Clock,
+    /// Packet `first` leaves at `start`, the next a spacing later.
+    first: u64,
     start: Ps,
     checksum_at: Option<usize>,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
@@ -102,29 +107,37 @@ impl Generator {
             template,
             probe,
             length,
-            spacing: if line_limited { back_to_back } else { wanted },
+            rate: if line_limited { back_to_back } else { wanted },
+            spacing: wanted,
+            first: 0,
             start: 0,
             checksum_at,
             line_limited,
         })
     }
 
-    /// Packet 0 leaves at `t`.
-    pub fn start_at(&mut self, t: Ps) {
-        self.start = t;
+    /// From packet `first` on, packets leave at the configured rate, the first at `t`.
+    pub fn start_at(&mut self, t: Ps, first: u64) {
+        (self.start, self.first, self.spacing) = (t, first, self.rate);
     }
 
-    /// When packet `k` starts to leave.
+    /// From packet `first` on, packets leave `interval` apart, the first at `t`.
+    pub fn trickle_at(&mut self, t: Ps, first: u64, interval: Ps) {
+        (self.start, self.first) = (t, first);
+        self.spacing = Clock::new(interval.max(1), 1).expect("not zero");
+    }
+
+    /// When packet `k` starts to leave; `k` at least the first of the spacing in force.
     #[inline]
     #[must_use]
     pub fn departure(&self, k: u64) -> Ps {
-        self.start + self.spacing.at(k)
+        self.start + self.spacing.at(k.saturating_sub(self.first))
     }
 
     /// The first packet that leaves at or after `t`.
     #[must_use]
     pub fn first_at_or_after(&self, t: Ps) -> u64 {
-        self.spacing.cycle_at_or_after(t.saturating_sub(self.start))
+        self.first + self.spacing.cycle_at_or_after(t.saturating_sub(self.start))
     }
 
     /// Bytes of a frame, FCS included.
@@ -171,7 +184,7 @@ mod tests {
     #[test]
     fn departures_are_exact() {
         let mut g = generator(256, "40Gbps", "100Gbps").unwrap();
-        g.start_at(1000);
+        g.start_at(1000, 0);
         // 2048 bits at 40 Gb/s are 51.2 ns.
         assert_eq!((g.departure(0), g.departure(1), g.departure(1_000_000_000)), (1000, 52_200, 51_200_000_001_000));
         assert_eq!(g.first_at_or_after(1001), 1);
@@ -180,7 +193,8 @@ mod tests {
 
     #[test]
     fn line_rate_is_the_limit() {
-        let g = generator(64, "100Gbps", "100Gbps").unwrap();
+        let mut g = generator(64, "100Gbps", "100Gbps").unwrap();
+        g.start_at(0, 0);
         assert!(g.line_limited);
         assert_eq!(g.departure(1000), 6_720_000, "84 bytes on the line");
         assert!(generator(64, "101Gbps", "100Gbps").unwrap_err().contains("at most the link's"));

@@ -52,7 +52,7 @@ fn ns(ps: Ps) -> f64 {
 pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let nic = lock(&run.nic);
     let control = lock(&run.control);
-    let (cohort, total, violations) = nic.port.account();
+    let (cohort, load, total, violations) = nic.port.account();
     let sink = &nic.port.sink;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
@@ -77,6 +77,7 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         "latency_ns": latency,
         "latency_histogram_ns": histogram,
         "cohort": cohort,
+        "load": load,
         "total": total,
         "ledger_violations": violations,
         "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),

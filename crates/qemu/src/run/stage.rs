@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::time::Instant;
 use wiretime_base::{Ps, PS_PER_NS};
+use wiretime_hw::nic::Phase;
 
 /// Where the run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ impl Default for Clocks {
 
 /// How long the drained state must last before the guest is told to stop: several turns of any polling loop.
 const SETTLE: Ps = 100_000_000;
+/// Between packets that find out whether the program polls.
+const TRICKLE: Ps = 1_000_000_000;
 /// Host time is looked at once in so many windows.
 const TICKS: u32 = 256;
 /// Undecided packets of the cohort are counted once in so many windows.
@@ -119,7 +122,7 @@ impl Run {
     /// Starts the traffic when the guest is ready; returns the quantum from then on.
     fn boot_tick(&mut self, window_end: Ps) -> Option<Ps> {
         let start = match self.starts_at() {
-            StartAt::ReceiverReady => lock(&self.nic).port.ready(),
+            StartAt::ReceiverReady => self.receiver_ready(window_end),
             StartAt::Mark => lock(&self.control).mark == 1,
             StartAt::Never => false,
         };
@@ -163,6 +166,16 @@ impl Run {
             return Some(self.boot_quantum());
         }
         None
+    }
+
+    /// Ready means that the program polls, which the register interface does not show: once the receive unit is on
+    /// and its ring filled, a packet every now and then finds out.
+    fn receiver_ready(&mut self, window_end: Ps) -> bool {
+        let mut nic = lock(&self.nic);
+        if nic.port.phase() == Phase::Quiet && nic.port.ready() {
+            nic.port.trickle(window_end, TRICKLE);
+        }
+        nic.port.host_takes_packets()
     }
 
     fn snapshot(&self, t: Ps) -> Snapshot {
