@@ -27,7 +27,7 @@ from wiretime.setup.parts import GUEST, QEMU
 
 Progress = Callable[[Mapping[str, Any]], None]
 
-KERNEL_ARGUMENTS = ("console=ttyAMA0", "nokaslr", "norandmaps", "quiet", "loglevel=4", "random.trust_cpu=on")
+KERNEL_ARGUMENTS = ("console=ttyAMA0", "nokaslr", "norandmaps", "quiet", "loglevel=4", "cryptomgr.notests")
 FOLDER = "wiretime-run-"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1

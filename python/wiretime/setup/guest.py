@@ -77,11 +77,13 @@ def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[
         shutil.copy2(source, target)
         hashes[f"/{name}"] = store.file_digest(target)
 
-    for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root"):
+    for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root", "var", "mnt/huge"):
         (stage / name).mkdir(parents=True, exist_ok=True)
     (stage / "lib").symlink_to("usr/lib")
+    (stage / "var/run").symlink_to("/run")
     copy("usr/bin/busybox")
-    (stage / "bin/busybox").symlink_to("/usr/bin/busybox")
+    for name in ("busybox", *r["applets"]):
+        (stage / "bin" / name).symlink_to("/usr/bin/busybox")
     drivers = [f"{LIBRARY}/dpdk/pmds-25.0/librte_{name}.so.25.0" for name in r["drivers"]]
     programs = [name.lstrip("/") for name in r["programs"]]
     for name in (*programs, *drivers):

@@ -353,9 +353,8 @@ impl<S: SharedRegisters> Port<S> {
             self.receive_pump(t, memory);
             return;
         }
-        let (_, rx_entries, _) = self.registers.ring(false);
         let (_, tx_entries, _) = self.registers.ring(true);
-        let ring_full = self.receive.cache.is_empty() && self.receive.unfetched(rx_entries) == 0;
+        let ring_full = self.receive.starved;
         let cause = self.receive.refuse(ring_full, self.transmit.is_full(tx_entries));
         self.registers.statistics.missed(ring_full);
         self.registers.raise(cause::RXO);
@@ -396,6 +395,8 @@ impl<S: SharedRegisters> Port<S> {
         let in_memory = frame.length - if self.registers.strips_crc() { FCS } else { 0 };
         let needed = in_memory.div_ceil(buffer_size) as usize;
         if self.receive.cache.len() < needed {
+            let (_, entries, _) = self.registers.ring(false);
+            self.receive.starved |= self.receive.fetching == 0 && self.receive.unfetched(entries) == 0;
             return;
         }
         self.receive.fifo.pop_front();

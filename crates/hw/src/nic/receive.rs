@@ -57,6 +57,9 @@ pub struct Receive {
     pub pending: Vec<RxWriteBack>,
     write_back_at: usize,
     pub cause: Option<Cause>,
+    /// A frame has waited for want of descriptors since the FIFO was last below half: the ring is the bottleneck, even
+    /// while the few descriptors that a slow core has just posted are used up.
+    pub starved: bool,
     /// Counts device resets, so that events of an earlier life are ignored.
     pub epoch: u32,
     pub stats: ReceiveStats,
@@ -79,6 +82,7 @@ impl Receive {
             pending: Vec::with_capacity(64),
             write_back_at: p.descriptor_write_back as usize,
             cause: None,
+            starved: false,
             epoch: 0,
             stats: ReceiveStats::default(),
         }
@@ -90,6 +94,7 @@ impl Receive {
         self.fifo_used = 0;
         self.disable();
         self.cause = None;
+        self.starved = false;
     }
 
     /// The receive unit goes off: descriptors are given up.
@@ -121,6 +126,7 @@ impl Receive {
         self.fifo_used = self.fifo_used.saturating_sub(u64::from(length));
         if self.fifo_used * 2 <= self.fifo_size {
             self.cause = None;
+            self.starved = false;
         }
     }
 
