@@ -25,7 +25,8 @@ const FRAME_MIN: usize = 60;
 enum Event {
     Doorbell { offset: u64, value: u32 },
     RxDescriptors { index: u32, count: u32, epoch: u32 },
-    RxSent { frame: Stored, buffer: u64, epoch: u32 },
+    RxNext { epoch: u32 },
+    RxSent { epoch: u32 },
     TxDescriptors { index: u32, count: u32, epoch: u32 },
     TxPayload { epoch: u32 },
     TxSent,
@@ -38,12 +39,13 @@ impl Ordered for Event {
         match self {
             Event::Doorbell { .. } => 0,
             Event::RxDescriptors { .. } => 1,
-            Event::RxSent { .. } => 2,
-            Event::TxDescriptors { .. } => 3,
-            Event::TxPayload { .. } => 4,
-            Event::TxSent => 5,
-            Event::Interrupt { .. } => 6,
-            Event::Arrive { .. } => 7,
+            Event::RxNext { .. } => 2,
+            Event::RxSent { .. } => 3,
+            Event::TxDescriptors { .. } => 4,
+            Event::TxPayload { .. } => 5,
+            Event::TxSent => 6,
+            Event::Interrupt { .. } => 7,
+            Event::Arrive { .. } => 8,
         }
     }
 }
@@ -101,7 +103,6 @@ pub struct Port<S> {
     arrived: u64,
     returned: u64,
     scratch: Vec<u8>,
-    buffers: Vec<(u64, u64)>,
     cohort_returned_bytes: u64,
 }
 
@@ -135,7 +136,6 @@ impl<S: SharedRegisters> Port<S> {
             arrived: 0,
             returned: 0,
             scratch: Vec::with_capacity(1 << 14),
-            buffers: Vec::with_capacity(64),
             cohort_returned_bytes: 0,
         }
     }
@@ -306,10 +306,11 @@ impl<S: SharedRegisters> Port<S> {
                     self.take_receive_descriptors(index, count, guest);
                     self.receive_pump(t, memory);
                 }
-                Event::RxSent { frame, buffer, epoch } if epoch == self.receive.epoch => {
-                    self.receive_sent(t, frame, buffer, memory);
+                Event::RxNext { epoch } if epoch == self.receive.epoch => {
+                    self.receive.sending = false;
                     self.receive_pump(t, memory);
                 }
+                Event::RxSent { epoch } if epoch == self.receive.epoch => self.receive_sent(t, memory),
                 Event::TxDescriptors { index, count, epoch } if epoch == self.transmit.epoch => {
                     self.take_transmit_descriptors(index, count, guest);
                     self.transmit_pump(t, memory);
@@ -406,35 +407,34 @@ impl<S: SharedRegisters> Port<S> {
         self.scratch.resize(in_memory as usize, 0); // the FCS, where it is kept: its value is not modelled
         let begin = receive::start(t, self.packet_latency);
         let mut sent = begin;
-        let mut first = 0;
-        self.buffers.clear();
-        for (i, part) in self.scratch.chunks(buffer_size as usize).enumerate() {
+        for part in self.scratch.chunks(buffer_size as usize) {
             let Some((_, buffer)) = self.receive.cache.pop_front() else { break };
-            if i == 0 {
-                first = buffer;
-            }
             let length = part.len() as u64;
             let (left, at_host) = self.pcie.write(begin, buffer, length);
             let visible = memory.dma_write(buffer, length, at_host);
             self.writes.push(visible, buffer, part);
-            self.buffers.push((buffer, length));
+            self.receive.parts.push_back((buffer, length as u32));
             sent = sent.max(left);
         }
-        let last = self.buffers.len().saturating_sub(1);
-        for i in 0..self.buffers.len() {
-            let (buffer, length) = self.buffers[i];
-            self.receive.complete(buffer, length as u32, i == last);
-        }
+        self.receive.in_flight.push_back((frame, needed));
         let epoch = self.receive.epoch;
-        self.events.push(sent, Event::RxSent { frame, buffer: first, epoch });
+        // The pipeline delays a packet, it does not occupy the link.
+        self.events.push(sent - self.packet_latency, Event::RxNext { epoch });
+        self.events.push(sent, Event::RxSent { epoch });
     }
 
-    fn receive_sent(&mut self, t: Ps, frame: Stored, buffer: u64, memory: &mut MemorySystem) {
+    fn receive_sent(&mut self, t: Ps, memory: &mut MemorySystem) {
+        let Some((frame, parts)) = self.receive.in_flight.pop_front() else { return };
         self.receive.release(frame.length);
-        self.receive.sending = false;
         self.receive.stats.delivered += 1;
         self.registers.statistics.received(&self.generator.destination(), frame.length);
+        let buffer = self.receive.parts.front().map_or(0, |p| p.0);
         self.ledger.delivered(frame.id, buffer);
+        for i in (0..parts).rev() {
+            if let Some((buffer, length)) = self.receive.parts.pop_front() {
+                self.receive.complete(buffer, length, i == 0);
+            }
+        }
         if self.receive.should_write_back() {
             self.write_back(t, memory);
         }
@@ -647,7 +647,7 @@ impl<S: SharedRegisters> Port<S> {
     #[must_use]
     pub fn account(&self) -> (Counts, Counts, Counts, Vec<String>) {
         let s = &self.receive.stats;
-        let in_flight = self.receive.fifo.len() as u64 + u64::from(self.receive.sending);
+        let in_flight = (self.receive.fifo.len() + self.receive.in_flight.len()) as u64;
         let model = ModelCounters {
             arrived: self.arrived,
             filtered: s.filtered,

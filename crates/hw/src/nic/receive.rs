@@ -51,8 +51,11 @@ pub struct Receive {
     pub head: u32,
     pub tail: u32,
     pub fetching: u32,
-    /// The link is busy with a payload until this event.
+    /// A payload has the link.
     pub sending: bool,
+    /// Frames on the link or in the pipeline, with their number of buffers; the buffers, in order.
+    pub in_flight: VecDeque<(Stored, usize)>,
+    pub parts: VecDeque<(u64, u32)>,
     /// Written-back descriptors waiting to go together.
     pub pending: Vec<RxWriteBack>,
     write_back_at: usize,
@@ -79,6 +82,8 @@ impl Receive {
             tail: 0,
             fetching: 0,
             sending: false,
+            in_flight: VecDeque::with_capacity(64),
+            parts: VecDeque::with_capacity(64),
             pending: Vec::with_capacity(64),
             write_back_at: p.descriptor_write_back as usize,
             cause: None,
@@ -101,6 +106,8 @@ impl Receive {
     pub fn disable(&mut self) {
         self.cache.clear();
         self.pending.clear();
+        self.in_flight.clear();
+        self.parts.clear();
         self.fetch = 0;
         self.head = 0;
         self.tail = 0;
@@ -174,7 +181,8 @@ impl Receive {
 
     /// Whether to write descriptors back now: enough are done, or no further frame can follow at once.
     pub fn should_write_back(&self) -> bool {
-        self.pending.len() >= self.write_back_at || self.fifo.is_empty() || self.cache.is_empty()
+        let idle = self.in_flight.is_empty() && (self.fifo.is_empty() || self.cache.is_empty());
+        self.pending.len() >= self.write_back_at || idle
     }
 }
 
