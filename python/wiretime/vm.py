@@ -91,7 +91,8 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _tail(text: str) -> str:
+def tail(text: str) -> str:
+    """Return the end of a console."""
     return "\n".join(text.replace("\r", "").splitlines()[-CONSOLE_TAIL:])
 
 
@@ -145,30 +146,49 @@ class Machine:
             devices += ["-device", json.dumps(device)]
         memory = _bytes(system["memory"])
         frequency = _hertz(system["counter_frequency"])
-        plugin = (
-            f"{engine},config=/proc/self/fd/{self.config},nic={sockets['nic']},control={sockets['control']},output={output}"
+        plugin = ",".join(
+            [
+                str(engine),
+                f"config=/proc/self/fd/{self.config}",
+                *[f"{name}={fd}" for name, fd in sockets.items()],
+                f"output={output}",
+            ]
         )
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
         self.command = [
             *qemu.command(self.qemu_root),
-            "-M", "virt,dtb-randomness=off,gic-version=3,memory-backend=mem",
-            "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
-            "-m", str(memory >> 20),
-            "-cpu", f"neoverse-n1,cntfrq={frequency},sve=off" if False else f"neoverse-n1,cntfrq={frequency}",
-            "-smp", str(system["cores"]),
-            "-accel", "tcg,thread=single,tb-size=256",
-            "-rtc", "base=2025-01-01,clock=vm",
-            "-seed", str(run["seed"]),
-            "-kernel", str(image / "kernel"),
-            "-initrd", f"/proc/self/fd/{self.initrd}",
-            "-append", " ".join([*KERNEL_ARGUMENTS, *g.kernel_arguments]),
-            "-display", "none",
-            "-nic", "none",
+            "-M",
+            "virt,dtb-randomness=off,gic-version=3,memory-backend=mem",
+            "-object",
+            f"memory-backend-memfd,id=mem,size={memory},share=on",
+            "-m",
+            str(memory >> 20),
+            "-cpu",
+            f"neoverse-n1,cntfrq={frequency}",
+            "-smp",
+            str(system["cores"]),
+            "-accel",
+            "tcg,thread=single,tb-size=256",
+            "-rtc",
+            "base=2025-01-01,clock=vm",
+            "-seed",
+            str(run["seed"]),
+            "-kernel",
+            str(image / "kernel"),
+            "-initrd",
+            f"/proc/self/fd/{self.initrd}",
+            "-append",
+            " ".join([*KERNEL_ARGUMENTS, *g.kernel_arguments]),
+            "-display",
+            "none",
+            "-nic",
+            "none",
             "-no-reboot",
             *([] if interactive else ["-monitor", "none"]),
             *serial,
             *devices,
-            "-plugin", plugin,
+            "-plugin",
+            plugin,
         ]
 
     def _keep(self, fd: int) -> int:
@@ -232,7 +252,7 @@ class Machine:
         finally:
             self.close()
         if "failed" in last:
-            raise GuestError(str(last["failed"]["reason"]), _tail(console))
+            raise GuestError(str(last["failed"]["reason"]), tail(console))
         if not last or status != 0:
             if status < 0:
                 raise WiretimeError(f"QEMU was ended by signal {-status}: {misfit(stderr)}")

@@ -43,7 +43,7 @@ def unpack(
             "--variant=extract",
             "--skip=cleanup/apt/cache",
             f"--include={','.join(packages)}",
-            f"--aptopt=APT::Default-Release \"{suites[-1]}\"",
+            f'--aptopt=APT::Default-Release "{suites[-1]}"',
             *([f"--architectures={architecture}"] if architecture else []),
             suites[0],
             str(folder / "root"),

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from wiretime.errors import WiretimeError
@@ -107,9 +108,7 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
     """Compile a guest program of ours."""
     if shutil.which(COMPILER) is None:
         raise WiretimeError(f"{COMPILER} is missing: apt-get install gcc-aarch64-linux-gnu")
-    done = subprocess.run(
-        [COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True
-    )
+    done = subprocess.run([COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True)
     if done.returncode != 0:
         raise WiretimeError(f"{source}: {done.stderr.strip()}")
 
@@ -117,7 +116,7 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
 def _needed(path: Path) -> Iterable[str]:
     with path.open("rb") as f:
         dynamic = ELFFile(f).get_section_by_name(".dynamic")
-        if dynamic is None:
+        if not isinstance(dynamic, DynamicSection):
             return []
         return [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
 

@@ -1,0 +1,35 @@
+"""Entry point: errors become one line and an exit status."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from wiretime.errors import GuestError, WiretimeError
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line."""
+    # A closed terminal or a kill ends the run as Ctrl-C does: through the clean-up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(128 + signal.SIGHUP))
+    try:
+        from wiretime.cli import app
+
+        app(prog_name="wiretime")
+    except GuestError as e:
+        if e.console:
+            print(e.console, file=sys.stderr)
+        print(f"wiretime: {e}", file=sys.stderr)
+        sys.exit(e.status)
+    except WiretimeError as e:
+        print(f"wiretime: {e}", file=sys.stderr)
+        sys.exit(e.status)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

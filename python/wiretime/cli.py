@@ -1,0 +1,151 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from wiretime import doctor, platforms, report, run, shell
+from wiretime.setup import steps
+
+app = typer.Typer(
+    help="Wiretime: a full-system simulator for host networking.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+platforms_app = typer.Typer(help="The machines that can be simulated.", rich_markup_mode=None)
+guest_app = typer.Typer(help="The guest.", rich_markup_mode=None)
+app.add_typer(platforms_app, name="platforms")
+app.add_typer(guest_app, name="guest")
+
+screen = Console()
+notes = Console(stderr=True)
+
+
+@app.command("setup")
+def setup_command(
+    update_lock: Annotated[bool, typer.Option(help="Accept what the package archive has now, and record it.")] = False,
+) -> None:
+    """Fetch and build what runs need. Does nothing where all is there."""
+    steps.run(notes, update_lock=update_lock)
+
+
+@app.command("doctor")
+def doctor_command() -> None:
+    """Check this host and say what is missing."""
+    raise typer.Exit(doctor.report(screen))
+
+
+@platforms_app.callback(invoke_without_command=True)
+def platforms_command(context: typer.Context) -> None:
+    """List the platforms."""
+    if context.invoked_subcommand is None:
+        for name in platforms.names():
+            screen.print(f"{name}  {platforms.load(name)['description']}", highlight=False, soft_wrap=True)
+
+
+@platforms_app.command("show")
+def platforms_show(name: Annotated[str, typer.Argument()] = platforms.DEFAULT) -> None:
+    """Print a whole machine, with the source of every value."""
+    platforms.load(name)
+    print(platforms.commented(name), end="")
+
+
+@guest_app.command("shell")
+def guest_shell(
+    platform: Annotated[str, typer.Option(help="Platform, or a .toml file.")] = platforms.DEFAULT,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a parameter: key=value.")] = None,
+) -> None:
+    """Boot the guest to an interactive console (time runs at host speed while it idles)."""
+    raise typer.Exit(shell.interactive(platform, changes or []))
+
+
+class _Display:
+    """One line: phase, simulated time, speed."""
+
+    def __init__(self) -> None:
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description:8}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            console=notes,
+            transient=True,
+        )
+        self.task = self.bar.add_task("start", total=None, state="")
+        self.last = (0.0, 0)
+
+    def __call__(self, p: Any) -> None:
+        import time
+
+        now = time.monotonic()
+        before, instructions = self.last
+        speed = (p["instructions"] - instructions) / (now - before) / 1e6 if before else 0.0
+        self.last = (now, p["instructions"])
+        total = p["total_ns"] if p["phase"] != "boot" else None
+        state = f"{p['simulated_ns'] / 1e6:10.3f} ms simulated  {speed:4.0f} MIPS"
+        self.bar.update(self.task, description=p["phase"], completed=p["done_ns"], total=total, state=state)
+
+
+@app.command("run")
+def run_command(
+    application: Annotated[str, typer.Argument(help="What runs in the guest: testpmd.")],
+    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
+    packet_size: Annotated[int, typer.Option(help="Frame bytes, FCS included.")] = 256,
+    rate: Annotated[str, typer.Option(help="Offered load: frame bits a second.")] = "40Gbps",
+    duration: Annotated[str, typer.Option(help="Length of the measurement, simulated.")] = "2ms",
+    warmup: Annotated[str, typer.Option(help="Traffic before the measurement, simulated.")] = "500us",
+    follow: Annotated[str, typer.Option(help="Longest time to follow the measured packets to their end.")] = "5ms",
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
+    app_args: Annotated[str, typer.Option(help="Further arguments of the application.")] = "",
+    timestamp_offset: Annotated[int, typer.Option(help="Where the probe is in the packet.")] = 42,
+    guest_limit: Annotated[
+        str, typer.Option(help="Longest simulated time for the guest to get ready.")
+    ] = run.GUEST_LIMIT,
+    out: Annotated[Path | None, typer.Option(help="Folder for result.json, host.json and console.log.")] = None,
+    json_output: Annotated[
+        str | None, typer.Option("--json", help="'-': print result.json instead of the table.")
+    ] = None,
+) -> None:
+    """Run an application on a simulated server under the load generator."""
+    request = run.Request(
+        app=application,
+        platform=platform,
+        packet_size=packet_size,
+        rate=rate,
+        duration=duration,
+        warm_up=warmup,
+        follow=follow,
+        seed=seed,
+        changes=tuple(changes or ()),
+        app_args=app_args,
+        timestamp_offset=timestamp_offset,
+        guest_limit=guest_limit,
+    )
+    run.check(request)
+    if out is not None:
+        run.prepare_folder(out)
+    if notes.is_terminal:
+        display = _Display()
+        with display.bar:
+            result, host, console = run.execute(request, display)
+    else:
+        result, host, console = run.execute(request)
+    if out is not None:
+        run.write(out, result, host, console)
+    if json_output == "-":
+        sys.stdout.write(run.dump(result))
+    elif json_output is not None:
+        Path(json_output).write_text(json.dumps(result, indent=1) + "\n")
+    else:
+        screen.print(report.table(result, host))

@@ -1,0 +1,213 @@
+"""One run: from the command line's words to ``result.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiretime import __version__, _native, apps, platforms, vm
+from wiretime.errors import GuestError, WiretimeError
+from wiretime.setup import store
+from wiretime.setup.parts import GUEST, QEMU
+
+SCHEMA_VERSION = 1
+MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
+FRAME_MIN, FRAME_MAX = 64, 9000
+GUEST_LIMIT = "60s"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for."""
+
+    app: str = "testpmd"
+    platform: str = platforms.DEFAULT
+    packet_size: int = 256
+    rate: str = "40Gbps"
+    duration: str = "2ms"
+    warm_up: str = "500us"
+    follow: str = "5ms"
+    seed: int = 1
+    changes: Sequence[str] = ()
+    app_args: str = ""
+    timestamp_offset: int = 42
+    guest_limit: str = GUEST_LIMIT
+    # For the project's own tests; see the engine's settings.
+    engine: Mapping[str, Any] | None = None
+
+
+def _quantity(option: str, text: str, parse: Callable[[str], int]) -> int:
+    try:
+        return parse(text)
+    except ValueError as e:
+        raise WiretimeError(f"{option}: {e}") from None
+
+
+def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
+    """Check everything that can be wrong before the guest boots; returns platform, settings, app and its command."""
+    app = apps.get(r.app)
+    platform = platforms.load(r.platform, r.changes)
+    if not FRAME_MIN <= r.packet_size <= FRAME_MAX:
+        raise WiretimeError(f"--packet-size {r.packet_size}: allowed are {FRAME_MIN} to {FRAME_MAX} B, FCS included")
+    rate = _quantity("--rate", r.rate, _native.parse_rate)
+    line = _native.parse_rate(platform["link"]["rate"])
+    if rate > line:
+        raise WiretimeError(f"--rate {r.rate}: above the link's {platform['link']['rate']} (--set link.rate={r.rate})")
+    for option, text in (
+        ("--duration", r.duration),
+        ("--warmup", r.warm_up),
+        ("--follow", r.follow),
+        ("--guest-limit", r.guest_limit),
+    ):
+        _quantity(option, text, _native.parse_duration)
+    if _native.parse_duration(r.duration) == 0:
+        raise WiretimeError("--duration 0: must be above zero")
+    if not 0 <= r.seed < 2**32:
+        raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
+    last = r.packet_size - 4 - 18
+    if not 42 <= r.timestamp_offset <= last:
+        raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {r.packet_size} B")
+    command = apps.command(app, platform, r.packet_size, r.app_args)
+    settings = {
+        "traffic": "udp",
+        "packet_size": r.packet_size,
+        "rate": r.rate,
+        "timestamp_offset": r.timestamp_offset,
+        "warm_up": r.warm_up,
+        "duration": r.duration,
+        "follow": r.follow,
+        "guest_limit": r.guest_limit,
+        "seed": r.seed,
+        "forwards": app.forwards,
+        "mac": list(MAC),
+        "start_at": app.start_at,
+        "timing": "full",
+        "host_speed": False,
+        "mapped_doorbells": True,
+        "chaos": False,
+        "ignore_hidden_accesses": False,
+        **(r.engine or {}),
+    }
+    return platform, settings, app, command
+
+
+def guest(app: apps.App, platform: Mapping[str, Any], command: str) -> vm.Guest:
+    """Return what runs in the guest for ``app``."""
+    cores = platform["system"]["cores"]
+    arguments = [*app.kernel_arguments]
+    if app.hugepages_mib:
+        arguments += ["hugepagesz=2M", f"hugepages={app.hugepages_mib // 2}"]
+    if cores > 1:
+        # Core 0 keeps house; the others belong to the application, as DPDK's guide has it.
+        rest = f"1-{cores - 1}" if cores > 2 else "1"
+        arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
+    settings = {"MODULES": " ".join(app.modules), "BIND": app.bind, "COMMAND": command, "WAITS": "1"}
+    return vm.Guest(settings, {}, arguments)
+
+
+def versions() -> dict[str, Any]:
+    """Return what a result depends on besides its configuration."""
+    about = {part.name: store.manifest(part.folder()) for part in (QEMU, GUEST)}
+    return {
+        "wiretime": __version__,
+        "qemu": about["qemu"]["version"],
+        "guest_kernel": about["guest"]["kernel"],
+        "packages": {name: a["packages"] for name, a in about.items()},
+    }
+
+
+FORWARD = re.compile(r"TX-packets: (\d+)\s+TX-dropped: (\d+)")
+
+
+def program_counters(app: apps.App, console: str) -> dict[str, int] | None:
+    """Return what the program itself says it forwarded and dropped, where it says so."""
+    found = FORWARD.findall(console)
+    if app.name != "testpmd" or not found:
+        return None
+    sent, dropped = found[-1]
+    return {"tx_packets": int(sent), "tx_dropped": int(dropped)}
+
+
+def execute(
+    r: Request, progress: vm.Progress | None = None, **options: Any
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Run; returns result, host figures and the console's text.
+
+    Raises ``GuestError`` where the guest or the ledger failed, ``WiretimeError`` for anything else.
+    """
+    platform, settings, app, command = check(r)
+    machine = vm.Machine(platform, settings, guest(app, platform, command))
+    began = time.monotonic()
+    outcome = machine.run(progress, **options)
+    wall = time.monotonic() - began
+    if "result" not in outcome.message:
+        raise GuestError("the guest powered off before it reported its end", vm.tail(outcome.console))
+    engine = outcome.message["result"]
+    host = outcome.message["host"]
+    result = {
+        "schema_version": SCHEMA_VERSION,
+        "app": {"name": app.name, "command": command},
+        "configuration": {"platform": platform, "run": settings},
+        "versions": versions(),
+        **engine,
+        "program": program_counters(app, outcome.console),
+    }
+    status = engine["guest"]["status"]
+    if status != 0:
+        raise GuestError(f"{app.name} ended with status {status}", vm.tail(outcome.console))
+    check_ledger(result, app, outcome.console)
+    traffic = host["traffic_seconds"] or 0.0
+    figures = {
+        "wall_seconds": wall,
+        "mips": host["traffic_instructions"] / traffic / 1e6 if traffic else 0.0,
+        **host,
+        "cpu_count": os.cpu_count(),
+    }
+    return result, figures, outcome.console
+
+
+def check_ledger(result: Mapping[str, Any], app: apps.App, console: str) -> None:
+    """Raise where the ledger does not balance, or the program's own drop count is another than ours."""
+    problems = list(result["ledger_violations"])
+    program = result["program"]
+    if program is not None and app.forwards:
+        # Packets that found out whether the program polls are not the load; testpmd throws some of them away unseen.
+        dropped = result["load"]["host_drop"] + result["load"]["held_by_host"]
+        if dropped != program["tx_dropped"]:
+            problems.append(f"HostDrop is {dropped}, {app.name} says {program['tx_dropped']}")
+    if problems:
+        raise GuestError("the ledger does not balance: " + "; ".join(problems), vm.tail(console))
+
+
+def write(folder: Path, result: Mapping[str, Any], host: Mapping[str, Any], console: str) -> None:
+    """Write the three files of a run, whole or not at all."""
+    for name, text in (
+        ("console.log", console),
+        ("host.json", json.dumps(host, indent=1) + "\n"),
+        ("result.json", dump(result)),
+    ):
+        partial = folder / f".{name}.part"
+        partial.write_text(text)
+        partial.rename(folder / name)
+
+
+def dump(result: Mapping[str, Any]) -> str:
+    """Return a result as it is stored: the same bytes for the same run."""
+    return json.dumps(result, indent=1) + "\n"
+
+
+def prepare_folder(path: Path) -> None:
+    """Make the output folder, before anything runs."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".wiretime"
+        probe.touch()
+        probe.unlink()
+    except OSError as e:
+        raise WiretimeError(f"--out {path}: {e.strerror}") from None

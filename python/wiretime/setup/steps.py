@@ -1,0 +1,61 @@
+"""Set-up, step by step, with progress."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+from rich.console import Console
+
+from wiretime import paths
+from wiretime.errors import WiretimeError
+from wiretime.setup.parts import PARTS, SIZES
+from wiretime.setup.store import manifest
+
+
+def _megabytes(folder: os.PathLike[str]) -> int:
+    total = 0
+    for base, _, names in os.walk(folder):
+        total += sum(os.lstat(os.path.join(base, name)).st_size for name in names)  # noqa: PTH118
+    return total >> 20
+
+
+def build_engine(console: Console) -> None:
+    """Build the plugin library."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        if paths.engine().is_file():
+            return
+        raise WiretimeError("cargo is missing: apt-get install cargo-web rustc-web (Debian 12) or cargo rustc")
+    began = time.monotonic()
+    done = subprocess.run(
+        [cargo, "build", "--release", "--locked", "--quiet", "-p", "wiretime-qemu"],
+        cwd=paths.REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("error")] or ["it failed"]
+        raise WiretimeError(f"cargo build of the engine: {lines[0]}")
+    console.print(
+        f"engine: {paths.engine().stat().st_size >> 20} MB, {time.monotonic() - began:.0f} s", highlight=False
+    )
+
+
+def run(console: Console, *, update_lock: bool) -> None:
+    """Make every part that is missing."""
+    build_engine(console)
+    for part in PARTS:
+        try:
+            folder = part.folder()
+        except WiretimeError:
+            console.print(f"{part.what}: {SIZES[part.name]}", highlight=False)
+        began = time.monotonic()
+        folder = part.folder(make_missing=True, update_lock=update_lock)
+        seconds = time.monotonic() - began
+        state = f"made in {seconds:.0f} s" if seconds > 1 else "there"
+        console.print(f"{part.what}: {state}, {_megabytes(folder)} MB in {folder}", highlight=False)
+        for warning in manifest(folder)["warnings"]:
+            console.print(f"warning: {warning}", style="yellow", highlight=False)

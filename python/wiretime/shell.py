@@ -1,0 +1,28 @@
+"""An interactive console in the guest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wiretime import apps, run, vm
+
+
+def interactive(platform_name: str, changes: Sequence[str]) -> int:
+    """Boot to a shell on this terminal; returns QEMU's exit status."""
+    request = run.Request(
+        platform=platform_name,
+        changes=tuple(changes),
+        engine={"start_at": "never", "timing": "blocks", "host_speed": True},
+    )
+    platform, settings, app, _ = run.check(request)
+    app = replace(app, hugepages_mib=apps.TESTPMD.hugepages_mib)
+    g = run.guest(app, platform, "true")
+    machine = vm.Machine(
+        platform, settings, vm.Guest({**g.settings, "SHELL_WANTED": "1"}, {}, g.kernel_arguments), interactive=True
+    )
+    try:
+        with machine.started(stdin=None) as process:
+            return process.wait()
+    finally:
+        machine.close()
