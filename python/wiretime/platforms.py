@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import ParseError
 
-from wiretime import _native
+import wiretime._native as _native
 from wiretime.errors import WiretimeError, unknown
 from wiretime.paths import PLATFORMS
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wiretime import __version__, _native, apps, platforms, vm
+import wiretime._native as _native
+from wiretime import __version__, apps, platforms, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU

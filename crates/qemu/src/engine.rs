@@ -110,7 +110,6 @@ pub fn reinstrument(e: &mut Engine) {
 extern "C" fn reset_done(_: *mut c_void) {
     let e = engine();
     e.turns.switching = false;
-    e.blocks.retire_all();
     register(e.id);
 }
 

@@ -3,6 +3,7 @@
 use crate::api::{self, Insn, Tb};
 use crate::engine::{engine, Engine};
 use crate::execute;
+use crate::turns::Vcpu;
 use std::ffi::c_void;
 use std::ptr;
 use wiretime_hw::core::{Class, MicroOp};
@@ -43,26 +44,22 @@ impl Block {
 /// All live blocks. QEMU keeps pointers into them until it flushes its translations.
 #[derive(Default)]
 pub struct Blocks {
+    // Boxed because QEMU and vCPUs hold their addresses.
+    #[allow(clippy::vec_box)]
     live: Vec<Box<Block>>,
-    /// Flushed, but a vCPU may still have one to account for: dropped at the next flush.
-    retired: Vec<Box<Block>>,
 }
 
 impl Blocks {
-    pub fn retire_all(&mut self) {
-        self.retired = std::mem::take(&mut self.live);
+    /// Drops every block but those that a vCPU still has to account for.
+    fn flush(&mut self, vcpus: &[Vcpu]) {
+        self.live.retain(|b| vcpus.iter().any(|v| ptr::eq(&**b, v.block)));
     }
 }
 
-/// QEMU has dropped all its translations.
+/// QEMU has dropped all its translations; no vCPU is inside a block.
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
-    for v in &mut e.vcpus {
-        if e.blocks.retired.iter().any(|b| ptr::eq(&**b, v.block)) {
-            v.block = ptr::null();
-        }
-    }
-    e.blocks.retire_all();
+    e.blocks.flush(&e.vcpus);
 }
 
 /// Instructions that need a callback of their own.

@@ -118,7 +118,7 @@ def _needed(path: Path) -> Iterable[str]:
         dynamic = ELFFile(f).get_section_by_name(".dynamic")
         if not isinstance(dynamic, DynamicSection):
             return []
-        return [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+        return [str(vars(tag)["needed"]) for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
 
 
 def _libraries(root: Path, programs: Iterable[str], by_name: Iterable[str]) -> set[str]:

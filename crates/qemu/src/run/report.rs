@@ -17,6 +17,7 @@ pub struct Snapshot {
     pub dram: DramStats,
     pub port: PortStats,
     pub instructions: Vec<u64>,
+    pub hash: u64,
 }
 
 fn group<G: StatGroup>(from: &G, to: &G) -> Value {
@@ -67,6 +68,14 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
             "max": ns(sink.max()),
         })
     });
+    let points: Vec<Value> = [("start", first), ("end", last)]
+        .into_iter()
+        .filter_map(|(name, s)| {
+            let s = s?;
+            let hash = format!("{:016x}", s.hash);
+            Some(json!({ "point": name, "simulated_ns": s.time / 1000, "instructions": s.instructions, "hash": hash }))
+        })
+        .collect();
     let histogram: Vec<Value> = sink.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
     json!({
         "offered_gbps": gbps(nic.port.cohort_bytes()),
@@ -87,7 +96,7 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
             "interrupts": run.interrupts,
             "hash": format!("{:016x}", run.hash),
             "simulated_ns": t / 1000,
-            "traffic_start_ns": first.map(|_| (first.map_or(0, |s| s.time)) / 1000),
+            "at": points,
         },
         "poll_lateness_ns": {
             "mean": if run.lateness.writes == 0 { 0.0 } else { ns(run.lateness.total) / run.lateness.writes as f64 },

@@ -188,6 +188,7 @@ impl Run {
             dram: self.memory.dram_stats().clone(),
             port: nic.port.stats(),
             instructions: self.instructions.clone(),
+            hash: self.hash,
         }
     }
 
