@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ SCHEMA_VERSION = 1
 MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
 FRAME_MIN, FRAME_MAX = 64, 9000
 GUEST_LIMIT = "60s"
+# Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
+LAYOUT_PAGES = 512
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,14 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: str) -> vm.Guest:
         # Core 0 keeps house; the others belong to the application, as DPDK's guide has it.
         rest = f"1-{cores - 1}" if cores > 2 else "1"
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
-    settings = {"MODULES": " ".join(app.modules), "BIND": app.bind, "COMMAND": command, "WAITS": "1"}
-    return vm.Guest(settings, {}, arguments)
+    waits = "1" if app.start_at == "receiver-ready" else ""
+    settings = {"MODULES": " ".join(app.modules), "BIND": app.bind, "COMMAND": command, "WAITS": waits}
+    return vm.Guest(settings, kernel_arguments=arguments)
+
+
+def _layout(seed: int) -> str:
+    """Return text whose length depends on the seed: it shifts where the guest's kernel puts everything else."""
+    return "." * (random.Random(seed).randrange(LAYOUT_PAGES) * 4096)
 
 
 def versions() -> dict[str, Any]:
@@ -143,7 +152,8 @@ def execute(
     Raises ``GuestError`` where the guest or the ledger failed, ``WiretimeError`` for anything else.
     """
     platform, settings, app, command = check(r)
-    machine = vm.Machine(platform, settings, guest(app, platform, command))
+    g = guest(app, platform, command)
+    machine = vm.Machine(platform, settings, replace(g, texts={"layout": _layout(r.seed)}))
     began = time.monotonic()
     outcome = machine.run(progress, **options)
     wall = time.monotonic() - began

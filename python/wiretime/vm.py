@@ -35,9 +35,10 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass
 class Guest:
-    """What runs in the guest: settings of ``/run.conf``, files by path, kernel arguments."""
+    """What runs in the guest: settings of ``/run.conf``, texts and files by path, kernel arguments."""
 
     settings: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     kernel_arguments: Sequence[str] = ()
 
@@ -79,6 +80,8 @@ def initramfs(base: bytes, g: Guest) -> bytes:
         stage = Path(folder)
         text = "".join(f"{key}={quote(value)}\n" for key, value in g.settings.items())
         (stage / "run.conf").write_text(text)
+        for target, content in g.texts.items():
+            (stage / target).write_text(content)
         for target, source in g.files.items():
             place = stage / target.lstrip("/")
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +113,16 @@ def misfit(stderr: str) -> str:
 class Machine:
     """A QEMU command line and its descriptors."""
 
-    def __init__(self, platform: Mapping[str, Any], run: Mapping[str, Any], g: Guest, *, interactive: bool = False):
+    def __init__(
+        self,
+        platform: Mapping[str, Any],
+        run: Mapping[str, Any],
+        g: Guest,
+        *,
+        interactive: bool = False,
+        kernel: Path | None = None,
+        accel: str = "",
+    ):
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
         image = GUEST.folder()
@@ -118,7 +130,8 @@ class Machine:
         if not engine.is_file():
             raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
         self._fds: list[int] = []
-        config = json.dumps({"platform": platform, "run": run}).encode()
+        engine_run = {key: value for key, value in run.items() if key != "seed"}
+        config = json.dumps({"platform": platform, "run": engine_run}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
         self.initrd = self._keep(anonymous("wiretime-initrd", initramfs((image / "base.cpio").read_bytes(), g)))
         self.console = self._keep(anonymous("wiretime-console"))
@@ -170,13 +183,13 @@ class Machine:
             "-smp",
             str(system["cores"]),
             "-accel",
-            "tcg,thread=single,tb-size=256",
+            "tcg,thread=single,tb-size=256" + accel,
             "-rtc",
             "base=2025-01-01,clock=vm",
             "-seed",
             str(run["seed"]),
             "-kernel",
-            str(image / "kernel"),
+            str(kernel or image / "kernel"),
             "-initrd",
             f"/proc/self/fd/{self.initrd}",
             "-append",

@@ -312,7 +312,9 @@ impl Platform {
                 self.nic.descriptor_prefetch, self.nic.descriptor_cache
             ),
         )?;
-        for (name, size, least) in [("nic.rx_fifo", self.nic.rx_fifo, 16 << 10), ("nic.tx_fifo", self.nic.tx_fifo, 16 << 10)] {
+        for (name, size, least) in
+            [("nic.rx_fifo", self.nic.rx_fifo, 16 << 10), ("nic.tx_fifo", self.nic.tx_fifo, 16 << 10)]
+        {
             rule(size.bytes() >= least, format!("{name} is {size}: at least 16KiB, the longest frame"))?;
         }
         let lookahead = self.pcie.latency;
@@ -321,7 +323,10 @@ impl Platform {
             format!("system.quantum is {}: above 0 and at most pcie.latency, {lookahead}", self.system.quantum),
         )?;
         let ns = self.system.boot_instruction_time.ps();
-        rule(ns >= 10, format!("system.boot_instruction_time is {}: at least 10ps", self.system.boot_instruction_time))?;
+        rule(
+            ns >= 10,
+            format!("system.boot_instruction_time is {}: at least 10ps", self.system.boot_instruction_time),
+        )?;
         rule(
             self.system.memory.bytes() >= 128 << 20 && self.system.memory.bytes() % (2 << 20) == 0,
             format!("system.memory is {}: at least 128MiB, in steps of 2MiB", self.system.memory),

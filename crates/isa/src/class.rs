@@ -12,9 +12,11 @@ pub fn of(word: u32, name: &str, i: &Instruction) -> Class {
         return class;
     }
     match name {
-        "B" | "BL" | "BLR" | "BR" | "Bcc" | "BCcc" | "CBZ" | "CBNZ" | "TBZ" | "TBNZ" | "SVC" | "HVC" | "SMC" | "BRK"
-        | "HLT" | "DRPS" => Class::Branch,
-        n if n.starts_with("RET") || n.starts_with("ERET") || n.starts_with("BLRA") || n.starts_with("BRA") => Class::Branch,
+        "B" | "BL" | "BLR" | "BR" | "Bcc" | "BCcc" | "CBZ" | "CBNZ" | "TBZ" | "TBNZ" | "SVC" | "HVC" | "SMC"
+        | "BRK" | "HLT" | "DRPS" => Class::Branch,
+        n if n.starts_with("RET") || n.starts_with("ERET") || n.starts_with("BLRA") || n.starts_with("BRA") => {
+            Class::Branch
+        }
         "HINT" => Class::Nop,
         "DMB" => Class::Barrier,
         "DSB" | "SSBB" | "PSSBB" | "SB" => Class::BarrierFull,
@@ -31,8 +33,18 @@ pub fn of(word: u32, name: &str, i: &Instruction) -> Class {
         "UMADDL" | "SMADDL" | "UMSUBL" | "SMSUBL" => Class::Mul,
         "UMULH" | "SMULH" => Class::MulWide,
         n if n.starts_with("CRC32") => Class::Crc,
-        n if n.starts_with("AES") || n.starts_with("SHA") || n.starts_with("PMULL") || n.starts_with("SM") && vector => {
-            if n.starts_with("SMULL") || n.starts_with("SMLA") || n.starts_with("SMLS") || n.starts_with("SMAX") || n.starts_with("SMIN") || n.starts_with("SMMLA") {
+        n if n.starts_with("AES")
+            || n.starts_with("SHA")
+            || n.starts_with("PMULL")
+            || n.starts_with("SM") && vector =>
+        {
+            if n.starts_with("SMULL")
+                || n.starts_with("SMLA")
+                || n.starts_with("SMLS")
+                || n.starts_with("SMAX")
+                || n.starts_with("SMIN")
+                || n.starts_with("SMMLA")
+            {
                 simd(n)
             } else {
                 Class::Crypto
@@ -92,11 +104,26 @@ fn floating(name: &str, i: &Instruction) -> Class {
         return Class::SimdTransfer;
     }
     match name {
-        n if n.starts_with("FMADD") || n.starts_with("FMSUB") || n.starts_with("FNMADD") || n.starts_with("FNMSUB")
-            || n.starts_with("FMLA") || n.starts_with("FMLS") || n.starts_with("FCMLA") => Class::FpFma,
+        n if n.starts_with("FMADD")
+            || n.starts_with("FMSUB")
+            || n.starts_with("FNMADD")
+            || n.starts_with("FNMSUB")
+            || n.starts_with("FMLA")
+            || n.starts_with("FMLS")
+            || n.starts_with("FCMLA") =>
+        {
+            Class::FpFma
+        }
         n if n.starts_with("FDIV") || n.starts_with("FSQRT") => Class::FpDiv,
         n if n.starts_with("FMUL") || n.starts_with("FNMUL") => Class::FpMul,
-        n if n.starts_with("FADD") || n.starts_with("FSUB") || n.starts_with("FABD") || n.starts_with("FMAX") || n.starts_with("FMIN") => Class::FpAdd,
+        n if n.starts_with("FADD")
+            || n.starts_with("FSUB")
+            || n.starts_with("FABD")
+            || n.starts_with("FMAX")
+            || n.starts_with("FMIN") =>
+        {
+            Class::FpAdd
+        }
         _ => Class::FpMove,
     }
 }
@@ -118,8 +145,22 @@ fn simd(name: &str) -> Class {
 pub fn writes_flags(name: &str) -> bool {
     matches!(
         name,
-        "ADDS" | "SUBS" | "ANDS" | "BICS" | "ADCS" | "SBCS" | "CCMP" | "CCMN" | "FCMP" | "FCMPE" | "FCCMP" | "FCCMPE"
-            | "RMIF" | "SETF8" | "SETF16" | "SUBPS"
+        "ADDS"
+            | "SUBS"
+            | "ANDS"
+            | "BICS"
+            | "ADCS"
+            | "SBCS"
+            | "CCMP"
+            | "CCMN"
+            | "FCMP"
+            | "FCMPE"
+            | "FCCMP"
+            | "FCCMPE"
+            | "RMIF"
+            | "SETF8"
+            | "SETF16"
+            | "SUBPS"
     )
 }
 
@@ -127,8 +168,20 @@ pub fn writes_flags(name: &str) -> bool {
 pub fn reads_flags(name: &str) -> bool {
     matches!(
         name,
-        "CSEL" | "CSINC" | "CSINV" | "CSNEG" | "FCSEL" | "CCMP" | "CCMN" | "FCCMP" | "FCCMPE" | "ADC" | "ADCS" | "SBC"
-            | "SBCS" | "RMIF"
+        "CSEL"
+            | "CSINC"
+            | "CSINV"
+            | "CSNEG"
+            | "FCSEL"
+            | "CCMP"
+            | "CCMN"
+            | "FCCMP"
+            | "FCCMPE"
+            | "ADC"
+            | "ADCS"
+            | "SBC"
+            | "SBCS"
+            | "RMIF"
     )
 }
 
@@ -151,10 +204,11 @@ pub fn reads_destination(name: &str, first: &Operand, rest: &[Operand]) -> bool 
     if matches!(name, "ORR" | "BIC") && matches!(rest.first(), Some(Operand::ImmShift(..))) {
         return true;
     }
-    const ACCUMULATE: [&str; 15] = [
-        "MLA", "MLS", "MLAL", "MLSL", "DOT", "ABA", "PADAL", "SRA", "SRI", "SLI", "TBX", "BSL", "BIT", "BIF", "QDML",
-    ];
+    const ACCUMULATE: [&str; 15] =
+        ["MLA", "MLS", "MLAL", "MLSL", "DOT", "ABA", "PADAL", "SRA", "SRI", "SLI", "TBX", "BSL", "BIT", "BIF", "QDML"];
     let narrows_high = name.ends_with('2') && (name.contains("XTN") || name.contains("HN") || name.contains("RN2"));
     let crypto = matches!(name, "AESE" | "AESD") || name.starts_with("SHA");
-    narrows_high || crypto || (!is_scalar_vector(first) || name.starts_with("SQRDML")) && ACCUMULATE.iter().any(|a| name.contains(a))
+    narrows_high
+        || crypto
+        || (!is_scalar_vector(first) || name.starts_with("SQRDML")) && ACCUMULATE.iter().any(|a| name.contains(a))
 }

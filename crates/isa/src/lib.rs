@@ -244,7 +244,8 @@ mod tests {
         check(0xf980_0020, Class::Prefetch, &[1], &[]); // prfm pldl1keep, [x1]
         check(0xd50b_7420, Class::ZeroLine, &[0], &[]); // dc zva, x0
         assert_eq!(decode(0xc8df_fc20).order, Order { loads: true, stores: false }); // ldar
-        assert_eq!(decode(0xc89f_fc20).order, Order { loads: true, stores: true }); // stlr
+        assert_eq!(decode(0xc89f_fc20).order, Order { loads: true, stores: true });
+        // stlr
     }
 
     #[test]

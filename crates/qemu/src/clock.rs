@@ -143,7 +143,8 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
 /// While a person sits at the console, idle time passes at host speed.
 fn pace(t: Ps) {
     let now = published();
-    let wait = std::time::Duration::from_nanos(t.saturating_sub(now) / PS_PER_NS).min(std::time::Duration::from_millis(10));
+    let wait =
+        std::time::Duration::from_nanos(t.saturating_sub(now) / PS_PER_NS).min(std::time::Duration::from_millis(10));
     // SAFETY: held by this thread, as QEMU's wait asks.
     unsafe { internals::bql_unlock() };
     std::thread::sleep(wait);

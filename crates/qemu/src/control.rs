@@ -57,7 +57,6 @@ pub struct RunSettings {
     pub follow: Duration,
     /// Longest simulated time to the start of the measurement, and for the guest to stop.
     pub guest_limit: Duration,
-    pub seed: u64,
     pub forwards: bool,
     pub mac: [u8; 6],
     pub start_at: StartAt,

@@ -47,10 +47,7 @@ pub fn engine() -> &'static mut Engine {
 /// Sets the engine up. Called once by QEMU, before the machine exists.
 pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
     if info.version_cur != api::API_VERSION {
-        return Err(format!(
-            "this QEMU offers plugin API {}, Wiretime needs {}",
-            info.version_cur, api::API_VERSION
-        ));
+        return Err(format!("this QEMU offers plugin API {}, Wiretime needs {}", info.version_cur, api::API_VERSION));
     }
     // SAFETY: QEMU's string.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
@@ -58,6 +55,9 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
         return Err(format!("only qemu-system-aarch64 can be driven, this is {target}"));
     }
     let config = Config::load(args)?;
+    if config.run.chaos {
+        std::thread::spawn(chaos);
+    }
     let control = Control::open(&config)?;
     let run = Run::new(&config, info.smp_vcpus.max(1) as usize)?;
     vfio::serve(config.nic_fd, config.control_fd, &run)?;
@@ -133,6 +133,28 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     e.vcpus[index].cpu = unsafe { internals::qemu_get_cpu(index as i32) };
 }
 
+/// Set when the first block runs.
+static VCPUS_RUN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Self-test of determinism: kicks vCPUs at random host times, which must change nothing.
+fn chaos() {
+    let mut state = std::process::id() | 1;
+    loop {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        std::thread::sleep(std::time::Duration::from_micros(200 + u64::from(state >> 16) % 2000));
+        if !VCPUS_RUN.load(std::sync::atomic::Ordering::Acquire) {
+            continue;
+        }
+        // SAFETY: any thread may kick a vCPU that runs; an index beyond the last gives null.
+        unsafe {
+            let cpu = internals::qemu_get_cpu((state >> 8 & 1) as i32);
+            if !cpu.is_null() {
+                internals::cpu_exit(cpu);
+            }
+        }
+    }
+}
+
 fn misfit(problem: &str) -> ! {
     eprintln!("wiretime: this QEMU cannot be driven: {problem}");
     std::process::exit(crate::EXIT_MISFIT)
@@ -194,6 +216,7 @@ impl Engine {
     pub fn running_index(&mut self) -> usize {
         if self.current_cpu.is_null() {
             self.current_cpu = internals::current_cpu_slot();
+            VCPUS_RUN.store(true, std::sync::atomic::Ordering::Release);
         }
         // SAFETY: the TCG thread's own slot.
         let cpu = unsafe { *self.current_cpu };

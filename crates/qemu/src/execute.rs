@@ -167,7 +167,11 @@ pub extern "C" fn memory(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void
     };
     let running = e.turns.running;
     let mut event = MemEvent {
-        paddr, value: 0, index: r.index as u16, size: 1 << shift.min(6), kind: if store { MemKind::Store } else { MemKind::Load },
+        paddr,
+        value: 0,
+        index: r.index as u16,
+        size: 1 << shift.min(6),
+        kind: if store { MemKind::Store } else { MemKind::Load },
     };
     if e.run.is_device_page(paddr) {
         event.kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };

@@ -42,9 +42,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     // SAFETY: as the plugin API promises.
     let (info, args) = unsafe {
-        let args: Vec<String> = (0..argc.max(0) as usize)
-            .map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned())
-            .collect();
+        let args: Vec<String> =
+            (0..argc.max(0) as usize).map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned()).collect();
         (&*info, args)
     };
     match engine::install(id, info, &args) {

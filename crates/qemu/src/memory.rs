@@ -52,11 +52,6 @@ impl GuestRam {
         }
     }
 
-    /// Whether `address` is RAM.
-    pub fn contains(&self, address: u64) -> bool {
-        self.at(address, 1).is_some()
-    }
-
     fn at(&self, address: u64, length: usize) -> Option<NonNull<u8>> {
         let mapping = self.mapping?;
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;

@@ -49,8 +49,16 @@ pub struct Turns {
 impl Turns {
     pub fn new(quantum: Ps) -> Self {
         Self {
-            turn: 0, running: 0, window_start: 0, window_end: quantum, quantum, must_advance: false, switching: false,
-            blocks: 0, blocks_at_wait: 0, dry_waits: 0,
+            turn: 0,
+            running: 0,
+            window_start: 0,
+            window_end: quantum,
+            quantum,
+            must_advance: false,
+            switching: false,
+            blocks: 0,
+            blocks_at_wait: 0,
+            dry_waits: 0,
         }
     }
 
@@ -95,9 +103,8 @@ pub fn next_turn(e: &mut Engine) {
         }
         let v = &e.vcpus[e.turns.turn];
         // SAFETY: a query on a live vCPU.
-        if e.turns.must_advance || e.turns.switching
-            || (v.local < e.turns.window_end && !unsafe { internals::cpu_thread_is_idle(v.cpu) })
-        {
+        let runs = v.local < e.turns.window_end && !unsafe { internals::cpu_thread_is_idle(v.cpu) };
+        if runs || e.turns.must_advance || e.turns.switching {
             return;
         }
     }

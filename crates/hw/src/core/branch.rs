@@ -118,7 +118,13 @@ mod tests {
     use super::*;
 
     fn predictor() -> Predictor {
-        Predictor::new(&params::Predictor { entries: 4096, history: 8, btb_entries: 256, btb_miss_penalty: 5, return_stack: 4 })
+        Predictor::new(&params::Predictor {
+            entries: 4096,
+            history: 8,
+            btb_entries: 256,
+            btb_miss_penalty: 5,
+            return_stack: 4,
+        })
     }
 
     #[test]
@@ -140,10 +146,8 @@ mod tests {
         for depth in 0..6u64 {
             p.resolve(Branch::Call, depth * 16, depth * 16 + 4, 0x1000);
         }
-        let right = (0..6u64)
-            .rev()
-            .filter(|d| p.resolve(Branch::Return, 0x2000, 0, d * 16 + 4) == Outcome::Right)
-            .count();
+        let right =
+            (0..6u64).rev().filter(|d| p.resolve(Branch::Return, 0x2000, 0, d * 16 + 4) == Outcome::Right).count();
         assert_eq!(right, 4, "as many as the stack holds");
     }
 }

@@ -149,8 +149,15 @@ impl MicroOp {
     #[must_use]
     pub fn new(class: Class) -> Self {
         Self {
-            class, branch: Branch::None, order: Order::default(), sources: [0; SOURCES], source_count: 0,
-            destinations: [0; DESTINATIONS], destination_count: 0, write_back: None, data_from: SOURCES as u8,
+            class,
+            branch: Branch::None,
+            order: Order::default(),
+            sources: [0; SOURCES],
+            source_count: 0,
+            destinations: [0; DESTINATIONS],
+            destination_count: 0,
+            write_back: None,
+            data_from: SOURCES as u8,
         }
     }
 

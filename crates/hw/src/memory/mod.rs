@@ -5,7 +5,7 @@ mod dram;
 mod hierarchy;
 
 pub use dram::{Dram, DramStats};
-pub use hierarchy::{MemorySystem, MemoryStats, PrivateStats, Requester};
+pub use hierarchy::{MemoryStats, MemorySystem, PrivateStats, Requester};
 
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;

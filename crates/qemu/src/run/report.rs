@@ -110,7 +110,10 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
 fn warnings(run: &Run, nic: &crate::vfio::NicDevice) -> Vec<String> {
     let mut list = Vec::new();
     if nic.trapped_doorbells > 0 && run.settings.mapped_doorbells && run.interrupts == 0 {
-        list.push(format!("trapped_doorbells: {} doorbells trapped; timing is the same, the run is slower", nic.trapped_doorbells));
+        list.push(format!(
+            "trapped_doorbells: {} doorbells trapped; timing is the same, the run is slower",
+            nic.trapped_doorbells
+        ));
     }
     if nic.port.line_limited() {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());

@@ -92,10 +92,15 @@ impl Run {
     fn finished(&mut self, t: Ps) -> Option<(Value, i32)> {
         let exit = lock(&self.control).exit;
         if let Some(status) = exit {
-            let early = self.stage != Stage::Stopping && self.starts_at() != StartAt::Never;
+            let early = self.stage != Stage::Stopping && self.starts_at() == StartAt::ReceiverReady;
             if early {
-                let reason = format!("the guest application ended with status {status} before the measurement was over");
+                let reason =
+                    format!("the guest application ended with status {status} before the measurement was over");
                 return Some(self.failure("exited", &reason));
+            }
+            // A program that ends by itself is measured to its end.
+            if self.start.is_some() && self.end.is_none() {
+                self.end = Some(self.snapshot(t));
             }
             return Some((json!({ "result": report::result(self, t, status), "host": self.host() }), 0));
         }
@@ -110,7 +115,9 @@ impl Run {
                 Stage::Boot => "no port was enabled",
                 _ => "the guest application did not stop",
             };
-            return Some(self.failure("time-out", &format!("{what} within {} of simulated time", self.settings.guest_limit)));
+            return Some(
+                self.failure("time-out", &format!("{what} within {} of simulated time", self.settings.guest_limit)),
+            );
         }
         None
     }
@@ -142,7 +149,11 @@ impl Run {
         self.begin = window_end;
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
         lock(&self.nic).port.start_traffic(self.begin, warm_up, duration);
-        Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.system.quantum.ps() })
+        Some(if self.settings.timing == Timing::Blocks {
+            super::BOOT_QUANTUM
+        } else {
+            self.platform.system.quantum.ps()
+        })
     }
 
     fn traffic_tick(&mut self, t: Ps) -> Option<Ps> {
@@ -217,7 +228,8 @@ impl Run {
     }
 
     fn host(&self) -> serde_json::Value {
-        let seconds = |from: Instant, to: Option<Instant>| to.unwrap_or_else(Instant::now).duration_since(from).as_secs_f64();
+        let seconds =
+            |from: Instant, to: Option<Instant>| to.unwrap_or_else(Instant::now).duration_since(from).as_secs_f64();
         json!({
             "boot_seconds": seconds(self.clocks.boot, self.clocks.traffic),
             "traffic_seconds": self.clocks.traffic.map(|t| seconds(t, self.clocks.draining)),
@@ -225,7 +237,6 @@ impl Run {
             "all_instructions": self.instructions.iter().sum::<u64>(),
         })
     }
-
 }
 
 /// Ends the process at once: QEMU's own shutdown takes host time and has nothing to add.

@@ -71,16 +71,11 @@ impl ConfigSpace {
         self.bytes[STATUS] = self.bytes[STATUS] & !8 | u8::from(pending) << 3;
     }
 
-    /// Whether the guest lets this function access memory.
-    pub fn bus_master(&self) -> bool {
-        self.bytes[COMMAND] & 4 != 0
-    }
-
     /// Where BAR0 stands; `None` while memory access is off or the BAR is being sized.
     pub fn bar_address(&self) -> Option<u64> {
-        let base = u32::from_le_bytes([
-            self.bytes[BAR0], self.bytes[BAR0 + 1], self.bytes[BAR0 + 2], self.bytes[BAR0 + 3],
-        ]) & !0xf;
+        let base =
+            u32::from_le_bytes([self.bytes[BAR0], self.bytes[BAR0 + 1], self.bytes[BAR0 + 2], self.bytes[BAR0 + 3]])
+                & !0xf;
         (self.bytes[COMMAND] & 2 != 0 && base != 0).then_some(u64::from(base))
     }
 }

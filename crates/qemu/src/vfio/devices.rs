@@ -82,7 +82,7 @@ impl PciDevice for NicDevice {
     }
 
     fn mapped(&self) -> Option<(u64, u64, &OwnedFd)> {
-        self.mapped.then(|| (SHARED.start, SHARED.end - SHARED.start, &self.port.registers.shared.fd))
+        self.mapped.then_some((SHARED.start, SHARED.end - SHARED.start, &self.port.registers.shared.fd))
     }
 
     fn map_memory(&mut self, address: u64, size: u64, fd: OwnedFd, offset: u64) {

@@ -33,9 +33,6 @@ pub struct Request {
 
 impl Request {
     /// A little-endian word of the payload; 0 beyond its end.
-    pub fn u16(&self, at: usize) -> u16 {
-        self.bytes::<2>(at).map_or(0, u16::from_le_bytes)
-    }
     pub fn u32(&self, at: usize) -> u32 {
         self.bytes::<4>(at).map_or(0, u32::from_le_bytes)
     }
@@ -115,7 +112,13 @@ impl Connection {
         let mut sent = 0;
         while sent < message.len() {
             let control = if sent == 0 { &rights[..] } else { &[] };
-            match sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(&message[sent..])], control, MsgFlags::MSG_NOSIGNAL, None) {
+            match sendmsg::<()>(
+                self.0.as_raw_fd(),
+                &[IoSlice::new(&message[sent..])],
+                control,
+                MsgFlags::MSG_NOSIGNAL,
+                None,
+            ) {
                 Ok(n) => sent += n,
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => return None,

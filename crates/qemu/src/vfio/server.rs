@@ -31,7 +31,7 @@ pub fn serve_device(name: &str, fd: OwnedFd, device: Arc<Mutex<dyn PciDevice>>) 
             let Ok(accepted) = accept(fd.as_raw_fd()) else { return };
             forget_name(&fd);
             drop(fd); // nobody else may connect
-            // SAFETY: just accepted: ours alone.
+                      // SAFETY: just accepted: ours alone.
             let connection = Connection(unsafe { OwnedFd::from_raw_fd(accepted) });
             while let Some(mut request) = connection.receive() {
                 let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);

@@ -162,7 +162,10 @@ mod tests {
         d[12..].copy_from_slice(&(1u32 << 9).to_le_bytes());
         let t = TxDescriptor::parse(&d);
         let Tx::Data(data) = t.kind else { panic!("{t:?}") };
-        assert_eq!((data.buffer, data.length, data.eop, data.txsm, data.ixsm), (0x1234_5678_9abc, 60, true, true, false));
+        assert_eq!(
+            (data.buffer, data.length, data.eop, data.txsm, data.ixsm),
+            (0x1234_5678_9abc, 60, true, true, false)
+        );
         assert!(t.report);
         assert_eq!(t.done()[4] & 1, 1);
     }

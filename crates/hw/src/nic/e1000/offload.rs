@@ -53,7 +53,7 @@ fn get16(frame: &[u8], at: usize) -> u16 {
 }
 
 /// Calls `emit` with each frame (without FCS) that `packet` becomes. Returns false where the descriptors make no sense.
-pub fn frames(packet: &mut Vec<u8>, o: &Offload, scratch: &mut Vec<u8>, mut emit: impl FnMut(&[u8])) -> bool {
+pub fn frames(packet: &mut [u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: impl FnMut(&[u8])) -> bool {
     if o.first.tse {
         return segments(packet, o, scratch, emit);
     }
@@ -143,7 +143,14 @@ mod tests {
             *b = i as u8;
         }
         let c = Context {
-            ip: [14, 24, 33], l4: [34, 50, 0], payload: payload as u32, mss: 1000, header: 54, tcp: true, ipv4: true, tse: true,
+            ip: [14, 24, 33],
+            l4: [34, 50, 0],
+            payload: payload as u32,
+            mss: 1000,
+            header: 54,
+            tcp: true,
+            ipv4: true,
+            tse: true,
         };
         (p, c)
     }

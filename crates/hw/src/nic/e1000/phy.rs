@@ -16,12 +16,12 @@ impl Default for Phy {
     fn default() -> Self {
         let mut registers = [0u16; 32];
         for (r, value) in [
-            (0, 0x1140),  // auto-negotiation, 1000 Mb/s, full duplex
-            (1, 0x796d),  // link up, auto-negotiation complete
-            (2, 0x0141),  // identifier: 88E1011
+            (0, 0x1140), // auto-negotiation, 1000 Mb/s, full duplex
+            (1, 0x796d), // link up, auto-negotiation complete
+            (2, 0x0141), // identifier: 88E1011
             (3, 0x0c20),
             (4, 0x0de1),
-            (5, 0x41e0),  // link partner: no pause frames
+            (5, 0x41e0), // link partner: no pause frames
             (9, 0x0e00),
             (10, 0x3c00),
             (16, 0x0360),

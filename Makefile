@@ -1,0 +1,11 @@
+.PHONY: setup run test bench clean
+setup:
+	./run --help >/dev/null
+run:
+	./run
+test:
+	./test
+bench: setup
+	.venv/bin/python -m wiretime.bench
+clean:
+	rm -rf target .venv build

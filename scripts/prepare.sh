@@ -1,0 +1,86 @@
+# Sourced by ./run and ./test: system packages, Python environment, the Python extension. Idempotent.
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "wiretime: $*"; exit 2; }
+
+# The oldest Rust that builds this (Cargo.toml, rust-version).
+RUST_MINIMUM=85
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+rust_is_new_enough() {
+    have rustc && have cargo || return 1
+    minor=$(rustc --version | sed 's/rustc 1\.\([0-9]*\).*/\1/')
+    [ "$minor" -ge "$RUST_MINIMUM" ] 2>/dev/null
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo "$@"
+    else
+        fail "needs root or sudo for: $*"
+    fi
+}
+
+# Prints the packages that are missing. $1: "test" adds what only the tests need.
+missing_packages() {
+    have gcc || echo gcc libc6-dev
+    have mmdebstrap || echo mmdebstrap
+    have cpio || echo cpio
+    have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
+    [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || echo libc6-dev-arm64-cross
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+    have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
+    if ! rust_is_new_enough; then
+        # Debian 12 keeps a current Rust for browsers beside its own, old one.
+        if apt-cache show cargo-web >/dev/null 2>&1; then
+            echo cargo-web rustc-web rustfmt-web rust-web-clippy
+        else
+            echo cargo rustc rustfmt rust-clippy
+        fi
+    elif [ "${1:-}" = test ]; then
+        cargo clippy --version >/dev/null 2>&1 || echo rust-clippy
+        cargo fmt --version >/dev/null 2>&1 || echo rustfmt
+    fi
+}
+
+system_packages() {
+    [ -n "$(missing_packages "$@")" ] || return 0
+    have apt-get || fail "this is no Debian; install by hand:" $(missing_packages "$@")
+    as_root apt-get update -qq || fail "apt-get update failed: is the package archive reachable?"
+    # Asked again: what the archive offers was not known before.
+    list=$(missing_packages "$@" | tr '\n' ' ')
+    say "installing system packages: $list"
+    # shellcheck disable=SC2086 # a list of words
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $list >/dev/null ||
+        fail "apt-get install failed: $list"
+    rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
+}
+
+python_environment() {
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed"
+    key=$(cat requirements.lock | sha256sum | cut -c1-16)
+    if [ ! -e ".venv/.requirements-$key" ]; then
+        say "making the Python environment (20 MB to fetch)"
+        rm -rf .venv
+        python3 -m venv .venv
+        .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock ||
+            fail "pip install failed: is the Python package index reachable?"
+        touch ".venv/.requirements-$key"
+    fi
+    key=$(find crates/base crates/hw crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+    if [ ! -e ".venv/.native-$key" ]; then
+        say "building the Python extension"
+        VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet ||
+            fail "building the Python extension failed"
+        rm -f .venv/.native-*
+        touch ".venv/.native-$key"
+    fi
+}
+
+prepare() {
+    system_packages "$@"
+    python_environment
+}

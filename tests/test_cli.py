@@ -1,0 +1,116 @@
+"""The command line's words and errors; nothing here boots a guest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import wiretime
+
+from wiretime import platforms
+
+BAD = [
+    (["run", "testpmd", "--platform", "amper-altra"], "unknown platform 'amper-altra'; did you mean ampere-altra?"),
+    (["run", "tespmd"], "unknown application 'tespmd'; did you mean testpmd?"),
+    (["run", "testpmd", "--set", "core.rob_entris=3"], "unknown parameter 'core.rob_entris'; did you mean core.rob_entries?"),
+    (["run", "testpmd", "--set", "core.rob_entries"], "--set core.rob_entries: must be key=value"),
+    (["run", "testpmd", "--set", "core.rob_entries=many"], "must be a whole number from 4 to 4096 instructions"),
+    (["run", "testpmd", "--set", "core.rob_entries=1"], "core.rob_entries is 1: must be from 4 to 4096 instructions"),
+    (["run", "testpmd", "--set", "llc.dca_ways=17"], "llc.dca_ways is 17: at most llc.ways, 16"),
+    (["run", "testpmd", "--set", "l2.size=32KiB"], "it includes the L1D"),
+    (["run", "testpmd", "--set", "l2.size=1000KiB"], "needs a power-of-two number of sets"),
+    (["run", "testpmd", "--set", "l1d.mshrs=0"], "l1d.mshrs is 0: must be from 1 to 1024 misses"),
+    (["run", "testpmd", "--set", "core.frequency=3"], "has no unit; allowed: Hz, kHz, MHz, GHz"),
+    (["run", "testpmd", "--set", "core.frequency=3GB"], "unknown unit"),
+    (["run", "testpmd", "--set", "dram.channels=3"], "dram.channels is 3: must be a power of two"),
+    (["run", "testpmd", "--set", "system.quantum=1us"], "at most pcie.latency"),
+    (["run", "testpmd", "--set", "system.cores=1"], "testpmd needs at least 2"),
+    (["run", "testpmd", "--packet-size", "63"], "--packet-size 63: allowed are 64 to 9000 B"),
+    (["run", "testpmd", "--packet-size", "9001"], "--packet-size 9001: allowed are 64 to 9000 B"),
+    (["run", "testpmd", "--rate", "0Gbps"], "--rate: rate \"0Gbps\" must be above zero"),
+    (["run", "testpmd", "--rate=-1Gbps"], "--rate: rate \"-1Gbps\""),
+    (["run", "testpmd", "--rate", "40"], "--rate: rate \"40\" has no unit"),
+    (["run", "testpmd", "--rate", "101Gbps"], "--rate 101Gbps: above the link's 100Gbps"),
+    (["run", "testpmd", "--duration", "0ms"], "--duration 0: must be above zero"),
+    (["run", "testpmd", "--duration", "fast"], "--duration: duration \"fast\""),
+    (["run", "testpmd", "--timestamp-offset", "50"], None),
+    (["run", "testpmd", "--packet-size", "64", "--timestamp-offset", "43"], "--timestamp-offset 43: allowed are 42 to 42"),
+    (["run", "testpmd", "--seed=-1"], "--seed -1"),
+    (["run", "testpmd", "--app-args", "'"], "--app-args"),
+    (["run", "testpmd", "--out", "/proc/nothing"], "--out /proc/nothing"),
+    (["platforms", "show", "altra"], "unknown platform 'altra'"),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), [case for case in BAD if case[1]])
+def test_bad_input_is_one_line_and_status_2(args: list[str], message: str) -> None:
+    done = wiretime(*args)
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert message in lines[0]
+    assert done.stdout == ""
+
+
+def test_platform_files_are_checked(tmp_path: Path) -> None:
+    text = platforms.commented("ampere-altra")
+    for change, message in [
+        (("rob_entries = 128", "rob_entrys = 128"), "core.rob_entrys"),
+        (("rob_entries = 128", ""), "parameter core.rob_entries is missing"),
+        (("rob_entries = 128", 'rob_entries = "128"'), "core.rob_entries is '128': must be a whole number"),
+        (('frequency = "3GHz"', "frequency = 3"), "core.frequency is 3: must be text with a unit"),
+        (("rob_entries = 128", "rob_entries = "), "ampere.toml"),
+    ]:
+        path = tmp_path / "ampere.toml"
+        path.write_text(text.replace(*change, 1))
+        done = wiretime("run", "testpmd", "--platform", str(path))
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_every_parameter_can_be_set_and_has_unit_and_meaning() -> None:
+    base = platforms.load("ampere-altra")
+    for key, node in platforms.parameters():
+        value = base
+        for part in key.split("."):
+            value = value[part]
+        assert platforms.load("ampere-altra", [f"{key}={value}"]) == base
+        assert node.get("description"), key
+        if node["type"] == "integer":
+            assert {"unit", "minimum", "maximum"} <= set(node), key
+
+
+def test_every_value_of_a_platform_names_its_source() -> None:
+    for name in platforms.names():
+        section_comment = False
+        for line in platforms.commented(name).splitlines():
+            if line.startswith("["):
+                section_comment = "#" in line
+            elif "=" in line and not line.startswith("#"):
+                key = line.split("=")[0].strip()
+                assert "#" in line or section_comment or key in {"name", "description", "rate", "cores", "memory"}, line
+
+
+def test_show_prints_the_whole_machine() -> None:
+    done = wiretime("platforms", "show", "ampere-altra")
+    assert done.returncode == 0
+    for key, _ in platforms.parameters():
+        assert key.split(".")[-1] in done.stdout
+    assert "ampere-altra" in wiretime("platforms").stdout
+
+
+def test_a_damaged_cache_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    done = wiretime("run", "testpmd", env={"WIRETIME_CACHE": str(folder), "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 2
+    assert "run `wiretime setup`" in done.stderr
+
+
+def test_the_schema_fits_the_platforms() -> None:
+    import jsonschema
+
+    for name in platforms.names():
+        jsonschema.validate(json.loads(json.dumps(platforms.load(name))), dict(platforms.schema()))
