@@ -81,6 +81,13 @@ fn finish_block(e: &mut Engine, running: usize, next: Option<&Block>) {
     v.accesses.clear();
 }
 
+/// Accounts for what every vCPU has executed last.
+pub fn finish_all(e: &mut Engine) {
+    for running in 0..e.vcpus.len() {
+        finish_block(e, running, None);
+    }
+}
+
 /// Times the current block up to, not including, instruction `index`.
 fn time_up_to(e: &mut Engine, running: usize, index: u32) {
     let v = &mut e.vcpus[running];

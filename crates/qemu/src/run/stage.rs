@@ -248,6 +248,7 @@ fn leave_process(status: i32) -> ! {
 /// QEMU exits by itself: the guest has powered off, or somebody closed it.
 pub extern "C" fn at_exit(_: *mut c_void) {
     let e: &mut Engine = engine();
+    crate::execute::finish_all(e);
     let hash = format!("{:016x}", e.run.hash);
     let instructions = e.run.instructions.clone();
     let figures = lock(&e.run.control).figures.clone();
