@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from wiretime import paths, platforms, run, vm
 from wiretime.setup.guest import compile_c
 
@@ -45,14 +44,27 @@ def micro(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, A
     return measure
 
 
-def left_behind() -> set[str]:
-    """Processes, sockets and shared memory of runs."""
-    found = set()
+def children(parent: int) -> list[str]:
+    """Processes started by ``parent``."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if "qemu-system-aarch64" in (process / "cmdline").read_text():
-                found.add(process.name)
+            if (process / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(parent):
+                found.append(process.name)
         except OSError:
             continue
-    found |= {str(p) for p in Path(os.environ.get("TMPDIR", "/tmp")).glob("wiretime-*")}
-    return found | {str(p) for p in Path("/dev/shm").glob("*wiretime*")}
+    return found
+
+
+def alive(pid: str) -> bool:
+    """Whether a process runs; one that only waits to be reaped by a lazy init does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def leftovers(process: int) -> list[str]:
+    """Files, sockets and shared memory that carry the process's number."""
+    places = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path("/run")]
+    return [str(p) for place in places if place.is_dir() for p in place.glob(f"wiretime*{process}*")]

@@ -19,7 +19,10 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
     app = replace(app, hugepages_mib=apps.TESTPMD.hugepages_mib)
     g = run.guest(app, platform, "true")
     machine = vm.Machine(
-        platform, settings, vm.Guest({**g.settings, "SHELL_WANTED": "1"}, kernel_arguments=g.kernel_arguments), interactive=True
+        platform,
+        settings,
+        vm.Guest({**g.settings, "SHELL_WANTED": "1"}, kernel_arguments=g.kernel_arguments),
+        interactive=True,
     )
     try:
         with machine.started(stdin=None) as process:

@@ -102,6 +102,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         really_wait(e);
         return;
     }
+    crate::execute::finish_all(e);
     // Without progress of the guest, let go of the big lock now and then, or the main loop cannot shut QEMU down.
     e.turns.dry_waits = if e.turns.blocks_at_wait == e.turns.blocks { e.turns.dry_waits + 1 } else { 0 };
     e.turns.blocks_at_wait = e.turns.blocks;

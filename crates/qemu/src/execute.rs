@@ -15,19 +15,29 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     clock::enter_tcg_thread();
     let e = engine();
     let running = e.running_index();
-    e.turns.running = running;
     // SAFETY: `data` is the block that registered this callback; blocks outlive their translations.
     let block = unsafe { &*data.cast::<Block>() };
-    finish_block(e, running, Some(block));
     let turn = e.turns.turn;
+    if running == turn {
+        finish_block(e, running, Some(block));
+    }
+    e.turns.running = running;
     let pass = if running == turn {
         e.turns.must_advance || e.vcpus[running].local >= e.turns.window_end
     } else {
         // SAFETY: a query on a live vCPU.
-        unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) }
+        let idle = unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) };
+        if idle {
+            // It fell asleep in its turn. Its last block is due now, not whenever the host lets it wake.
+            finish_block(e, turn, None);
+        }
+        idle
     };
     if pass && !e.turns.switching {
         turns::next_turn(e);
+    }
+    if running == e.turns.turn {
+        finish_block(e, running, Some(block)); // nothing is pending as a rule: it was finished in its own turn
     }
     let v = &mut e.vcpus[running];
     if running == e.turns.turn && !e.turns.must_advance && !e.turns.switching && v.local < e.turns.window_end {

@@ -63,6 +63,17 @@ def unpack(
     return found
 
 
+def checksums(folder: Path) -> dict[str, str]:
+    """Return the MD5 of every file, as the packages unpacked in ``folder`` state them themselves."""
+    found = {}
+    for deb in sorted((folder / "root/var/cache/apt/archives").glob("*.deb")):
+        done = subprocess.run(["dpkg-deb", "--info", str(deb), "md5sums"], capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            md5, name = line.split(maxsplit=1)
+            found[name] = md5
+    return found
+
+
 def _is_root() -> bool:
     import os
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import os
 import shutil
@@ -49,8 +50,10 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
     kernels = sorted((root / "boot").glob("vmlinuz-*"))
     if not kernels:
         raise WiretimeError("the guest's kernel package has no vmlinuz")
+    packaged = debian.checksums(folder)
     shutil.copyfile(kernels[0], folder / "kernel")
-    hashes = _stage(root, stage, r, kernels[0].name.removeprefix("vmlinuz-"))
+    hashes = _stage(root, stage, r, kernels[0].name.removeprefix("vmlinuz-"), packaged)
+    hashes["kernel"] = _unchanged(kernels[0], f"boot/{kernels[0].name}", packaged)
     (folder / "base.cpio").write_bytes(archive(stage))
     shutil.rmtree(stage)
     shutil.rmtree(root)
@@ -62,8 +65,16 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
     }
 
 
-def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[str, str]:
-    """Copy what the recipe names into ``stage``; returns hashes of the programs, drivers and modules as packaged."""
+def _unchanged(path: Path, name: str, packaged: Mapping[str, str]) -> str:
+    """Check a file against its package's own checksum; returns its SHA-256."""
+    found = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+    if packaged.get(name) != found:
+        raise WiretimeError(f"{name} is not what its package holds: {found}, not {packaged.get(name)}")
+    return store.file_digest(path)
+
+
+def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str, packaged: Mapping[str, str]) -> dict[str, str]:
+    """Copy what the recipe names into ``stage``; returns the hashes, checked against the packages."""
     hashes: dict[str, str] = {}
 
     def copy(name: str) -> None:
@@ -76,7 +87,7 @@ def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[
             copy(os.path.normpath(Path(name).parent / source.readlink()))
             return
         shutil.copy2(source, target)
-        hashes[f"/{name}"] = store.file_digest(target)
+        hashes[name] = _unchanged(target, name, packaged)
 
     for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root", "var", "mnt/huge"):
         (stage / name).mkdir(parents=True, exist_ok=True)
@@ -97,8 +108,9 @@ def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str) -> dict[
         packed = sorted((root / "usr/lib/modules" / release).rglob(f"{name}.ko.xz"))
         if not packed:
             raise WiretimeError(f"guest/recipe.toml: kernel {release} has no module {name}")
-        hashes[f"/{packed[0].relative_to(root)}"] = store.file_digest(packed[0])
+        _unchanged(packed[0], str(packed[0].relative_to(root)), packaged)
         (modules / f"{name}.ko").write_bytes(lzma.decompress(packed[0].read_bytes()))
+        hashes[f"usr/lib/modules/{name}.ko"] = store.file_digest(modules / f"{name}.ko")
     shutil.copy2(GUEST / "init/init", stage / "init")
     compile_c(GUEST / "init/wtctl.c", stage / "opt/wtctl")
     return hashes

@@ -225,6 +225,19 @@ impl Ledger {
         }
     }
 
+    /// No traffic is left and the program has had time to poll its ring empty: what a forwarder has not sent by now, it
+    /// has dropped, though its buffer may not be posted again for long.
+    pub fn drained(&mut self) {
+        if !self.forwards {
+            return;
+        }
+        let mut held: Vec<u64> = self.buffers.drain().map(|(_, id)| id).collect();
+        held.sort_unstable();
+        for id in held {
+            self.moves(id, Fate::Held, Fate::HostDrop);
+        }
+    }
+
     /// The device was reset: what it held, and what lay in posted buffers, is gone.
     pub fn reset(&mut self) {
         for fate in &mut self.fates {

@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_base::Ps;
 use wiretime_hw::core::{BlockRef, Core};
 use wiretime_hw::memory::MemorySystem;
-use wiretime_hw::nic::e1000::{Registers, SHARED};
-use wiretime_hw::nic::Port;
+use wiretime_hw::nic::e1000::Registers;
+use wiretime_hw::nic::{Counts, Port};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Generator, Sink};
 
@@ -45,7 +45,8 @@ pub struct Run {
     boot_instruction: Ps,
     /// When the next DMA write becomes visible.
     next_write: Ps,
-    /// The shared register pages, in guest physical addresses.
+    /// Where the NIC's BAR0 stands, and its shared register pages, in guest physical addresses.
+    bar: u64,
     device_pages: std::ops::Range<u64>,
     nic_pci: *mut c_void,
     irq_level: bool,
@@ -57,9 +58,14 @@ pub struct Run {
     lateness: Lateness,
     start: Option<Snapshot>,
     end: Option<Snapshot>,
+    /// What became of all packets, before the program stops and resets the device.
+    account: Option<Account>,
     clocks: stage::Clocks,
     begin: Ps,
 }
+
+/// Cohort, load, total, and what does not balance.
+type Account = (Counts, Counts, Counts, Vec<String>);
 
 /// How late cores saw DMA writes.
 #[derive(Default)]
@@ -102,6 +108,7 @@ impl Run {
             translations: Translations::default(),
             boot_instruction: p.system.boot_instruction_time.ps(),
             next_write: Ps::MAX,
+            bar: 0,
             device_pages: 0..0,
             nic_pci: std::ptr::null_mut(),
             irq_level: false,
@@ -112,6 +119,7 @@ impl Run {
             lateness: Lateness::default(),
             start: None,
             end: None,
+            account: None,
             clocks: stage::Clocks::default(),
             begin: 0,
         })
@@ -183,10 +191,9 @@ impl Run {
 
     fn ring_doorbells(&mut self, index: usize) {
         let mut nic = lock(&self.nic);
-        let base = self.device_pages.start;
         let mut stores = std::mem::take(&mut self.cores[index].device_stores);
         for s in &stores {
-            let offset = s.paddr.wrapping_sub(base).wrapping_add(SHARED.start);
+            let offset = s.paddr.wrapping_sub(self.bar);
             // A trapped write has noted its value already; a mapped one was read from the page.
             if let Some(i) = nic.port.trapped_tails.iter().position(|t| t.0 == offset) {
                 let (offset, value) = nic.port.trapped_tails.remove(i);
@@ -208,7 +215,7 @@ impl Run {
     /// The word at `paddr` of those pages, as the guest has just written it.
     pub fn device_page_value(&self, paddr: u64) -> u32 {
         use wiretime_hw::nic::e1000::SharedRegisters;
-        lock(&self.nic).port.registers.shared.load(paddr - self.device_pages.start + SHARED.start)
+        lock(&self.nic).port.registers.shared.load(paddr - self.bar)
     }
 
     /// Simulates the devices up to `end`.

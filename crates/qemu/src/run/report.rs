@@ -53,7 +53,7 @@ fn ns(ps: Ps) -> f64 {
 pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let nic = lock(&run.nic);
     let control = lock(&run.control);
-    let (cohort, load, total, violations) = nic.port.account();
+    let (cohort, load, total, violations) = run.account.clone().unwrap_or_else(|| nic.port.account());
     let sink = &nic.port.sink;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;

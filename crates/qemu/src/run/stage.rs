@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::time::Instant;
 use wiretime_base::{Ps, PS_PER_NS};
+use wiretime_hw::nic::e1000::SHARED;
 use wiretime_hw::nic::Phase;
 
 /// Where the run is.
@@ -84,6 +85,10 @@ impl Run {
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
             self.begin = t;
+            let mut nic = lock(&self.nic);
+            nic.port.ledger.drained();
+            self.account = Some(nic.port.account());
+            drop(nic);
             lock(&self.control).phase = GuestPhase::Stop;
         }
     }
@@ -138,9 +143,11 @@ impl Run {
         }
         {
             let nic = lock(&self.nic);
-            if let (Some(base), true) = (nic.bar_address(), self.settings.mapped_doorbells) {
-                use wiretime_hw::nic::e1000::SHARED;
-                self.device_pages = base + SHARED.start..base + SHARED.end;
+            if let Some(bar) = nic.bar_address() {
+                self.bar = bar;
+                if self.settings.mapped_doorbells {
+                    self.device_pages = bar + SHARED.start..bar + SHARED.end;
+                }
             }
         }
         self.stage = Stage::Traffic;
