@@ -8,5 +8,6 @@ pub mod dma;
 pub mod memory;
 pub mod nic;
 pub mod params;
+pub mod pci;
 pub mod pcie;
 pub mod wire;

@@ -264,6 +264,17 @@ impl<S: SharedRegisters> Port<S> {
         }
     }
 
+    /// The guest writes any number of bytes. Hardware takes whole words only; others are counted and ignored.
+    pub fn write_bytes(&mut self, offset: u64, data: &[u8]) {
+        if self.registers.note_odd(offset, data.len()) {
+            return;
+        }
+        for (i, word) in data.chunks_exact(4).enumerate() {
+            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            self.write_register(offset.wrapping_add(4 * i as u64), value);
+        }
+    }
+
     fn switched(&mut self) {
         let at = self.now;
         if self.registers.receive_enabled() {

@@ -1,10 +1,11 @@
 //! The two devices of a guest: the NIC, and a page through which guest programs and the engine talk.
 
-use super::{Bar, ConfigSpace, PciDevice};
+use super::PciDevice;
 use crate::memory::{GuestRam, SharedPages};
 use std::os::fd::OwnedFd;
 use wiretime_hw::nic::e1000::{BAR_SIZE, SHARED};
 use wiretime_hw::nic::Port;
+use wiretime_hw::pci::{Bar, ConfigSpace};
 
 const INTEL: u16 = 0x8086;
 const I82540EM: u16 = 0x100e;
@@ -48,33 +49,14 @@ impl PciDevice for NicDevice {
         &mut self.config
     }
 
-    /// Registers are words; an 8-byte access is two, a smaller one a part of one.
     fn read(&mut self, offset: u64, data: &mut [u8]) {
-        if offset % 4 != 0 || data.len() % 4 != 0 {
-            self.port.registers.odd_accesses += 1;
-        }
-        let mut at = 0;
-        while at < data.len() {
-            let position = offset.wrapping_add(at as u64);
-            let word = self.port.registers.read(position & !3).to_le_bytes();
-            let skip = (position & 3) as usize;
-            let n = (4 - skip).min(data.len() - at);
-            data[at..at + n].copy_from_slice(&word[skip..skip + n]);
-            at += n;
-        }
+        self.port.registers.read_bytes(offset, data);
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) {
-        if offset % 4 != 0 || data.len() % 4 != 0 {
-            self.port.registers.odd_accesses += 1; // hardware takes whole words only
-            return;
-        }
-        for (i, word) in data.chunks_exact(4).enumerate() {
-            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            let before = self.port.trapped_tails.len();
-            self.port.write_register(offset.wrapping_add(4 * i as u64), value);
-            self.trapped_doorbells += u64::from(self.port.trapped_tails.len() > before);
-        }
+        let before = self.port.trapped_tails.len();
+        self.port.write_bytes(offset, data);
+        self.trapped_doorbells += (self.port.trapped_tails.len() - before) as u64;
     }
 
     fn reset(&mut self) {

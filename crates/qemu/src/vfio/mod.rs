@@ -4,17 +4,16 @@
 //! request is answered at once (QEMU holds its big lock meanwhile), and never with an error: an access outside reads
 //! as all ones and writes nothing.
 
-mod config_space;
 mod devices;
 mod protocol;
 mod server;
 
-pub use config_space::{Bar, ConfigSpace};
 pub use devices::{ControlDevice, GuestPhase, NicDevice};
 use server::serve_device;
 
 use crate::run::Run;
 use std::os::fd::OwnedFd;
+use wiretime_hw::pci::ConfigSpace;
 
 /// A device as the server needs it.
 pub trait PciDevice: Send {

@@ -177,6 +177,27 @@ impl<S: SharedRegisters> Registers<S> {
         }
     }
 
+    /// The guest reads any number of bytes: registers are words, so an 8-byte access is two, a smaller one a part of one.
+    pub fn read_bytes(&mut self, offset: u64, data: &mut [u8]) {
+        self.note_odd(offset, data.len());
+        let mut at = 0;
+        while at < data.len() {
+            let position = offset.wrapping_add(at as u64);
+            let word = self.read(position & !3).to_le_bytes();
+            let skip = (position & 3) as usize;
+            let n = (4 - skip).min(data.len() - at);
+            data[at..at + n].copy_from_slice(&word[skip..skip + n]);
+            at += n;
+        }
+    }
+
+    /// Counts accesses that are not of whole words; returns whether this one is.
+    pub(crate) fn note_odd(&mut self, offset: u64, length: usize) -> bool {
+        let odd = offset % 4 != 0 || length % 4 != 0;
+        self.odd_accesses += u64::from(odd);
+        odd
+    }
+
     /// The guest writes a word.
     pub fn write(&mut self, offset: u64, value: u32) -> Action {
         match offset {

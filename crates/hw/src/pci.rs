@@ -1,7 +1,7 @@
-//! A PCI function's configuration space: type 0 header, one memory BAR, INTA.
+//! A PCI function's configuration space (PCI Local Bus Specification 3.0, section 6): type 0 header, one memory BAR,
+//! INTA.
 //!
-//! QEMU sizes the BARs from the region information and keeps its own copy of the command register; writes reach us
-//! too, so that the model knows bus mastering and where its BAR stands.
+//! Left out: capabilities, expansion ROM, bridges.
 
 /// What BAR0 is.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,8 @@ impl ConfigSpace {
     /// Reads any bytes; beyond the end all ones.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         for (i, byte) in data.iter_mut().enumerate() {
-            *byte = usize::try_from(offset).ok().and_then(|o| self.bytes.get(o + i)).copied().unwrap_or(0xff);
+            *byte =
+                usize::try_from(offset).ok().and_then(|o| self.bytes.get(o.checked_add(i)?)).copied().unwrap_or(0xff);
         }
     }
 
