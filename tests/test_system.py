@@ -287,3 +287,24 @@ def test_sleep_takes_its_time() -> None:
         float(line.split()[0]) for line in console.splitlines() if line.strip()[:1].isdigit() and "." in line
     ][:2]
     assert abs(after - before - 2.0) <= 0.03, console
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
+    """The kernel's driver under a ping flood for 50 simulated ms: one sequence of (instruction count, interrupt)."""
+
+    def execution(chaos: bool) -> Any:
+        request = run.Request(
+            app="ping",
+            packet_size=98,
+            rate="100Mbps",
+            duration="50ms",
+            changes=(f"system.cores={cores}",),
+            engine={"chaos": chaos},
+        )
+        r = run.execute(request)[0]
+        assert r["loss_percent"] == 0
+        assert r["execution"]["interrupts"] > 1000
+        return r["execution"], r["latency_ns"]
+
+    assert execution(False) == execution(True)

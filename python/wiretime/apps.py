@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from wiretime.errors import WiretimeError, unknown
@@ -20,6 +20,7 @@ class App:
     summary: str
     command: str
     forwards: bool = True
+    traffic: str = "udp"
     start_at: str = "receiver-ready"
     modules: tuple[str, ...] = ("uio", "uio_pci_generic")
     bind: str = "uio_pci_generic"
@@ -27,7 +28,6 @@ class App:
     min_cores: int = 2
     kernel_arguments: tuple[str, ...] = ()
     sizes: tuple[int, int] = (64, 9000)
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 TESTPMD = App(
@@ -39,7 +39,25 @@ TESTPMD = App(
     ),
 )
 
-APPS = {app.name: app for app in (TESTPMD,)}
+PEER = "02:00:00:00:00:01"  # the generator's address
+PING = App(
+    name="ping",
+    summary="the kernel's e1000 driver and network stack, answering a ping flood",
+    command=(
+        "/usr/bin/ip addr add 10.0.0.2/24 dev eth0 && /usr/bin/ip link set eth0 up && sleep 3 && "
+        f"/usr/bin/ip neigh add 10.0.0.1 lladdr {PEER} dev eth0 && wtctl mark 1 && wtctl wait-stop"
+    ),
+    forwards=False,
+    traffic="ping",
+    start_at="mark",
+    modules=("e1000",),
+    bind="",
+    hugepages_mib=0,
+    min_cores=1,
+    sizes=(64, 1518),
+)
+
+APPS = {app.name: app for app in (TESTPMD, PING)}
 
 
 def get(name: str) -> App:

@@ -98,7 +98,7 @@ class _Display:
 
 @app.command("run")
 def run_command(
-    application: Annotated[str, typer.Argument(help="What runs in the guest: testpmd.")],
+    application: Annotated[str, typer.Argument(help="What runs in the guest: testpmd, or ping (the kernel's stack).")],
     platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
     packet_size: Annotated[int, typer.Option(help="Frame bytes, FCS included.")] = 256,
     rate: Annotated[str, typer.Option(help="Offered load: frame bits a second.")] = "40Gbps",

@@ -79,7 +79,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
         raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {r.packet_size} B")
     command = apps.command(app, platform, r.packet_size, r.app_args)
     settings = {
-        "traffic": "udp",
+        "traffic": app.traffic,
         "packet_size": r.packet_size,
         "rate": r.rate,
         "timestamp_offset": r.timestamp_offset,
@@ -107,7 +107,7 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: str) -> vm.Guest:
     arguments = [*app.kernel_arguments]
     if app.hugepages_mib:
         arguments += ["hugepagesz=2M", f"hugepages={app.hugepages_mib // 2}"]
-    if cores > 1:
+    if cores > 1 and app.bind:
         # Core 0 keeps house; the others belong to the application, as DPDK's guide has it.
         rest = f"1-{cores - 1}" if cores > 2 else "1"
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]

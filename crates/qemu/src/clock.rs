@@ -114,6 +114,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
     }
     let now = e.vcpus.iter().map(|v| v.local).fold(published().max(e.turns.window_start), Ps::max);
     advance_to(now);
+    e.run.update_irq();
     // SAFETY: plain query.
     while unsafe { internals::all_cpu_threads_idle() } {
         let timer = next_timer();
@@ -139,6 +140,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
     }
     e.turns.restart_at(published());
     e.turns.must_advance = false;
+    e.turns.irq_due = false;
 }
 
 /// While a person sits at the console, idle time passes at host speed.

@@ -22,25 +22,20 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         finish_block(e, running, Some(block));
     }
     e.turns.running = running;
-    let pass = if running == turn {
-        e.turns.must_advance || e.vcpus[running].local >= e.turns.window_end
-    } else {
-        // SAFETY: a query on a live vCPU.
-        let idle = unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) };
-        if idle {
-            // It fell asleep in its turn. Its last block is due now, not whenever the host lets it wake.
-            finish_block(e, turn, None);
-        }
-        idle
-    };
-    if pass && !e.turns.switching {
+    // SAFETY: a query on a live vCPU.
+    let asleep = running != turn && unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) };
+    if asleep {
+        // It fell asleep in its turn. Its last block is due now, not whenever the host lets it wake.
+        finish_block(e, turn, None);
+    }
+    if e.turns.irq_due {
+        // Driven once the block that caused it is accounted for, whichever vCPU the host lets in first.
+        e.turns.must_advance |= running == turn || asleep;
+    } else if !e.turns.held() && (asleep || running == turn && e.vcpus[running].local >= e.turns.window_end) {
         turns::next_turn(e);
     }
-    if running == e.turns.turn {
-        finish_block(e, running, Some(block)); // nothing is pending as a rule: it was finished in its own turn
-    }
     let v = &mut e.vcpus[running];
-    if running == e.turns.turn && !e.turns.must_advance && !e.turns.switching && v.local < e.turns.window_end {
+    if running == e.turns.turn && !e.turns.held() && v.local < e.turns.window_end {
         let now = clock::published();
         if v.local < now {
             v.local = now; // it was idle
@@ -58,10 +53,10 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
 /// Leaves the block without executing it. Does not return: nothing here may need unwinding.
 fn leave(e: &mut Engine, running: usize) {
     let cpu = e.vcpus[running].cpu;
-    if e.turns.must_advance {
-        e.turns.must_advance = false;
+    if e.turns.must_advance && !e.turns.work_queued {
+        e.turns.work_queued = true;
         // SAFETY: queues work for the TCG thread, run when this vCPU has left.
-        unsafe { internals::async_run_on_cpu(cpu, advance_work, RunData { value: e.turns.window_start }) };
+        unsafe { internals::async_run_on_cpu(cpu, due_work, RunData { value: 0 }) };
     }
     let pc = e.read_pc();
     // SAFETY: in a callback with CB_RW_REGS_PC.
@@ -72,10 +67,15 @@ fn leave(e: &mut Engine, running: usize) {
 }
 
 /// Runs due timers and drives the interrupt line, in the TCG thread with the big lock held.
-extern "C" fn advance_work(_: Cpu, data: RunData) {
-    // SAFETY: `leave` set the value.
-    clock::advance_to(unsafe { data.value });
-    engine().run.update_irq();
+extern "C" fn due_work(_: Cpu, _: RunData) {
+    let e = engine();
+    let start = e.turns.window_start;
+    clock::advance_to(start);
+    let e = engine();
+    e.turns.must_advance = false;
+    e.turns.irq_due = false;
+    e.turns.work_queued = false;
+    e.run.update_irq();
 }
 
 /// Times what `running` has executed of its current block.
@@ -233,8 +233,8 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
         v.accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, size: 8, kind });
-        if e.run.device_accessed(running) {
-            e.turns.must_advance = true;
+        if e.run.irq_pending() {
+            e.turns.irq_due = true;
         }
     }
 }

@@ -39,6 +39,10 @@ pub struct Turns {
     pub quantum: Ps,
     /// Timers or interrupts are due: run them outside the block before anything else executes.
     pub must_advance: bool,
+    /// A device access has changed the interrupt line: drive it as soon as its block is accounted for.
+    pub irq_due: bool,
+    /// The work for one of these is queued and has not run yet: nothing executes.
+    pub work_queued: bool,
     /// Between a `qemu_plugin_reset` and its completion nothing executes.
     pub switching: bool,
     pub blocks: u64,
@@ -47,6 +51,12 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// Whether nothing may execute now, whoever's turn it is.
+    #[inline]
+    pub fn held(&self) -> bool {
+        self.must_advance || self.irq_due || self.work_queued || self.switching
+    }
+
     pub fn new(quantum: Ps) -> Self {
         Self {
             turn: 0,
@@ -55,6 +65,8 @@ impl Turns {
             window_end: quantum,
             quantum,
             must_advance: false,
+            irq_due: false,
+            work_queued: false,
             switching: false,
             blocks: 0,
             blocks_at_wait: 0,

@@ -159,6 +159,10 @@ impl Ledger {
         self.fates.push_back(Fate::Offered);
     }
 
+    fn fate(&self, id: u64) -> Option<Fate> {
+        self.fates.get(usize::try_from(id.checked_sub(self.base)?).ok()?).copied()
+    }
+
     /// Packet `id` moves from one fate to the next.
     pub fn moves(&mut self, id: u64, from: Fate, to: Fate) {
         let index = id.checked_sub(self.base).map(|i| i as usize);
@@ -201,8 +205,11 @@ impl Ledger {
     /// The host posted the buffer at `address` to the receive ring.
     pub fn posted(&mut self, address: u64) {
         if let Some(id) = self.buffers.remove(&address) {
-            let fate = if self.forwards { Fate::HostDrop } else { Fate::Consumed };
-            self.moves(id, Fate::Held, fate);
+            if self.forwards {
+                self.moves(id, Fate::Held, Fate::HostDrop);
+            } else if self.fate(id) == Some(Fate::Held) {
+                self.moves(id, Fate::Held, Fate::Consumed);
+            } // else answered before its buffer came back
         }
     }
 
@@ -220,7 +227,11 @@ impl Ledger {
             (Some(a), other) => {
                 self.violation(format!("buffer says packet {a} was sent, its bytes say {other:?}"));
             }
-            (None, Some(b)) => self.moves(b, Fate::Consumed, Fate::Forwarded), // an answer made by the host
+            (None, Some(b)) => {
+                // An answer made by the host, whose buffer may or may not be posted again yet.
+                let from = self.fate(b).filter(|&f| f == Fate::Held).unwrap_or(Fate::Consumed);
+                self.moves(b, from, Fate::Forwarded);
+            }
             (None, None) => {}
         }
     }

@@ -289,11 +289,6 @@ impl Run {
         internals::set_irq(self.nic_pci, level);
     }
 
-    /// A device register was accessed by a trap: the access may have changed the interrupt line.
-    pub fn device_accessed(&mut self, _index: usize) -> bool {
-        self.irq_pending()
-    }
-
     /// An exception or interrupt was taken.
     pub fn exception_taken(&mut self, index: usize) {
         if self.full_timing() {
