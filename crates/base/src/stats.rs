@@ -9,6 +9,8 @@ pub struct Stat {
     pub name: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
+    /// Whether it is a level (a peak, a fill) rather than a count: a difference of two means nothing.
+    pub gauge: bool,
     /// What it counts.
     pub meaning: &'static str,
 }
@@ -19,15 +21,15 @@ pub trait StatGroup: Clone + Default {
     const STATS: &'static [Stat];
     /// The values, in the order of the declarations.
     fn values(&self) -> Vec<u64>;
-    /// What happened between `earlier` and now.
+    /// What happened between `earlier` and now; gauges keep their value.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
 }
 
-/// Declares a struct of `u64` counters that implements [`StatGroup`].
+/// Declares a struct of `u64` counters that implements [`StatGroup`]. `"unit" gauge` declares a level.
 #[macro_export]
 macro_rules! stats {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident : $unit:literal, $meaning:literal;)+ }) => {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident : $unit:literal $($gauge:ident)?, $meaning:literal;)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         $vis struct $name {
@@ -35,12 +37,25 @@ macro_rules! stats {
         }
         impl $crate::stats::StatGroup for $name {
             const STATS: &'static [$crate::stats::Stat] =
-                &[$($crate::stats::Stat { name: stringify!($field), unit: $unit, meaning: $meaning }),+];
+                &[$($crate::stats::Stat {
+                    name: stringify!($field),
+                    unit: $unit,
+                    gauge: false $(|| matches!(stringify!($gauge).as_bytes(), b"gauge"))?,
+                    meaning: $meaning,
+                }),+];
             fn values(&self) -> Vec<u64> {
                 vec![$(self.$field),+]
             }
             fn since(&self, earlier: &Self) -> Self {
-                Self { $($field: self.$field.wrapping_sub(earlier.$field)),+ }
+                let level = [$(false $(|| matches!(stringify!($gauge).as_bytes(), b"gauge"))?),+];
+                let mut levels = level.into_iter();
+                Self {
+                    $($field: if levels.next() == Some(true) {
+                        self.$field
+                    } else {
+                        self.$field.wrapping_sub(earlier.$field)
+                    }),+
+                }
             }
         }
     };
@@ -55,14 +70,15 @@ mod tests {
         struct Demo {
             hits: "count", "accesses that hit";
             bytes: "B", "bytes moved";
+            peak: "B" gauge, "highest fill";
         }
     }
 
     #[test]
     fn lists_and_subtracts() {
-        let a = Demo { hits: 1, bytes: 10 };
-        let b = Demo { hits: 4, bytes: 11 };
-        assert_eq!(b.since(&a).values(), [3, 1]);
-        assert_eq!(Demo::STATS[1].unit, "B");
+        let a = Demo { hits: 1, bytes: 10, peak: 7 };
+        let b = Demo { hits: 4, bytes: 11, peak: 9 };
+        assert_eq!(b.since(&a).values(), [3, 1, 9]);
+        assert_eq!((Demo::STATS[1].unit, Demo::STATS[2].gauge), ("B", true));
     }
 }

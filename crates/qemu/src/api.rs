@@ -33,6 +33,8 @@ pub type PluginCb = extern "C" fn(*mut c_void);
 pub const CB_NO_REGS: c_int = 0;
 pub const CB_RW_REGS_PC: c_int = 3;
 /// Which accesses a memory callback sees.
+pub const MEM_R: c_int = 1;
+pub const MEM_W: c_int = 2;
 pub const MEM_RW: c_int = 3;
 /// Kinds of discontinuities.
 pub const DISCON_INTERRUPT: c_int = 1;
@@ -75,7 +77,6 @@ extern "C" {
     pub fn qemu_plugin_insn_data(insn: *const Insn, dest: *mut c_void, len: usize) -> usize;
 
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
-    pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut Hwaddr;
     pub fn qemu_plugin_hwaddr_is_io(haddr: *const Hwaddr) -> bool;
     pub fn qemu_plugin_hwaddr_phys_addr(haddr: *const Hwaddr) -> u64;

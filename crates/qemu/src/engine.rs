@@ -216,6 +216,7 @@ impl Engine {
     pub fn running_index(&mut self) -> usize {
         if self.current_cpu.is_null() {
             self.current_cpu = internals::current_cpu_slot();
+            crate::clock::enter_tcg_thread();
             VCPUS_RUN.store(true, std::sync::atomic::Ordering::Release);
         }
         // SAFETY: the TCG thread's own slot.

@@ -12,7 +12,6 @@ use wiretime_hw::core::{MemEvent, MemKind};
 
 /// A block is about to execute: time the one before, advance devices, and decide whose turn it is.
 pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
-    clock::enter_tcg_thread();
     let e = engine();
     let running = e.running_index();
     // SAFETY: `data` is the block that registered this callback; blocks outlive their translations.
@@ -161,16 +160,24 @@ pub extern "C" fn hidden_access(_: c_uint, data: *mut c_void) {
     let Some((vaddr, kind)) = crate::run::hidden_address(e, r) else { return };
     let running = e.turns.running;
     let Some(paddr) = e.run.translations.translate(running, vaddr) else { return };
-    e.vcpus[running].accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, size: 1, kind });
+    e.vcpus[running].accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, kind });
 }
 
-/// A memory access, under full timing.
-pub extern "C" fn memory(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
+/// A load, under full timing.
+pub extern "C" fn load(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
+    memory(info, vaddr, data, MemKind::Load, MemKind::DeviceLoad);
+}
+
+/// A store, under full timing.
+pub extern "C" fn store(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
+    memory(info, vaddr, data, MemKind::Store, MemKind::DeviceStore);
+}
+
+#[inline]
+fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: MemKind) {
     let e = engine();
-    // SAFETY: registered with an InsnRef.
-    let r = unsafe { reference(data) };
     // SAFETY: in a memory callback, as the API asks.
-    let (paddr, store, shift) = unsafe {
+    let paddr = unsafe {
         let hwaddr = api::qemu_plugin_get_hwaddr(info, vaddr);
         if hwaddr.is_null() {
             return;
@@ -179,19 +186,14 @@ pub extern "C" fn memory(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void
             device_access(0, info, vaddr, data);
             return;
         }
-        let paddr = api::qemu_plugin_hwaddr_phys_addr(hwaddr);
-        (paddr, api::qemu_plugin_mem_is_store(info), api::qemu_plugin_mem_size_shift(info))
+        api::qemu_plugin_hwaddr_phys_addr(hwaddr)
     };
+    // SAFETY: registered with an InsnRef.
+    let index = unsafe { reference(data) }.index as u16;
     let running = e.turns.running;
-    let mut event = MemEvent {
-        paddr,
-        value: 0,
-        index: r.index as u16,
-        size: 1 << shift.min(6),
-        kind: if store { MemKind::Store } else { MemKind::Load },
-    };
+    let mut event = MemEvent { paddr, value: 0, index, kind };
     if e.run.is_device_page(paddr) {
-        event.kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
+        event.kind = device;
         event.value = e.run.device_page_value(paddr);
     }
     e.vcpus[running].accesses.push(event);
@@ -232,7 +234,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
     if is_io {
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
-        v.accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, size: 8, kind });
+        v.accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, kind });
         if e.run.irq_pending() {
             e.turns.irq_due = true;
         }
@@ -241,7 +243,6 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
 
 /// An exception or interrupt: the current block ended at `from`, or before the next one.
 pub extern "C" fn discontinuity(_: c_uint, kind: c_int, from: u64, _to: u64, _: *mut c_void) {
-    clock::enter_tcg_thread();
     let e = engine();
     let running = e.running_index();
     let v = &mut e.vcpus[running];

@@ -4,7 +4,7 @@ use crate::api::{self, Insn, Tb};
 use crate::engine::{engine, Engine};
 use crate::execute;
 use crate::turns::Vcpu;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use wiretime_hw::core::{Class, MicroOp};
 
@@ -154,13 +154,16 @@ fn register(e: &Engine, tb: *mut Tb, block: &Block, full: bool) {
                 _ => {}
             }
         }
-        if full || lone {
-            register_memory(insn, if full { execute::memory } else { execute::device_access }, data);
+        if full {
+            register_memory(insn, execute::load, api::MEM_R, data);
+            register_memory(insn, execute::store, api::MEM_W, data);
+        } else if lone {
+            register_memory(insn, execute::device_access, api::MEM_RW, data);
         }
     }
 }
 
-fn register_memory(insn: *mut Insn, cb: api::MemCb, data: *mut c_void) {
+fn register_memory(insn: *mut Insn, cb: api::MemCb, which: c_int, data: *mut c_void) {
     // SAFETY: the reference behind `data` lives as long as QEMU's translation.
-    unsafe { api::qemu_plugin_register_vcpu_mem_cb(insn, cb, api::CB_NO_REGS, api::MEM_RW, data) };
+    unsafe { api::qemu_plugin_register_vcpu_mem_cb(insn, cb, api::CB_NO_REGS, which, data) };
 }

@@ -40,8 +40,6 @@ pub struct MemEvent {
     pub value: u32,
     /// Which instruction of the block.
     pub index: u16,
-    /// Bytes.
-    pub size: u8,
     /// Kind.
     pub kind: MemKind,
 }
@@ -236,13 +234,13 @@ impl Core {
         memory: &mut MemorySystem,
     ) {
         let to = to.min(block.ops.len());
+        // Accesses of earlier instructions than `from` have been timed with them.
+        let timed = accesses.iter().take_while(|a| usize::from(a.index) < from).count();
+        accesses = &accesses[timed..];
         for (i, op) in block.ops[..to].iter().enumerate().skip(from) {
             let pc = block.paddr + 4 * i as u64;
             self.fetch(pc, memory);
             let dispatched = self.dispatch(op);
-            // Accesses of earlier instructions than `from` have been timed with them.
-            let skip = accesses.iter().take_while(|a| usize::from(a.index) < i).count();
-            accesses = &accesses[skip..];
             let own = accesses.iter().take_while(|a| usize::from(a.index) == i).count();
             let (mine, rest) = accesses.split_at(own);
             accesses = rest;

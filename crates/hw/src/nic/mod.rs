@@ -1,7 +1,7 @@
 //! The network interface: function (registers, descriptors, bytes) and timing (FIFOs, descriptor caches, DMA) apart.
 //!
 //! - `e1000`: the register interface and descriptor formats of the 82540EM.
-//! - `receive`, `transmit`: the two paths, as resources and queues.
+//! - `receive`, `transmit`: the two paths, as resources and queues; `ring`: what both see of a descriptor ring.
 //! - `ledger`: what became of every packet, by code that shares nothing with the paths.
 //! - `port`: one NIC on its link, with the generator and the sink at the other end.
 
@@ -9,6 +9,7 @@ pub mod e1000;
 mod ledger;
 mod port;
 mod receive;
+mod ring;
 mod transmit;
 
 pub use ledger::{Counts, Fate, Ledger};

@@ -3,7 +3,7 @@
 //! Simultaneous events go in the order of [`Event`]'s variants: what frees or fills rings first, new frames last, so
 //! that a frame finds the room that was made at the same instant.
 
-use super::e1000::descriptors::{Tx, TxDescriptor, SIZE};
+use super::e1000::descriptors::{rx_buffer, Tx, TxDescriptor, SIZE};
 use super::e1000::offload::{self, Offload};
 use super::e1000::{cause, reg, Action, Registers, SharedRegisters};
 use super::ledger::{Counts, Fate, Ledger, ModelCounters};
@@ -160,7 +160,7 @@ impl<S: SharedRegisters> Port<S> {
     #[must_use]
     pub fn ready(&self) -> bool {
         let (_, entries, tail) = self.registers.ring(false);
-        self.registers.receive_enabled() && entries > 0 && tail % entries != self.receive.head % entries
+        self.registers.receive_enabled() && entries > 0 && tail % entries != self.receive.ring.head % entries
     }
 
     /// A packet every `interval` from `t` on, to find out when the host takes packets.
@@ -279,9 +279,8 @@ impl<S: SharedRegisters> Port<S> {
         let at = self.now;
         if self.registers.receive_enabled() {
             let (_, entries, tail) = self.registers.ring(false);
-            if self.receive.tail != tail && entries > 0 && self.receive.fetch == self.receive.head {
-                self.receive.head = self.registers.shared.load(reg::RDH) % entries;
-                self.receive.fetch = self.receive.head;
+            if self.receive.ring.tail != tail && entries > 0 {
+                self.receive.ring.start_at(self.registers.shared.load(reg::RDH) % entries);
             }
             self.seen_tails.0 = tail;
             self.events.push(at, Event::Doorbell { offset: reg::RDT, value: tail });
@@ -306,27 +305,27 @@ impl<S: SharedRegisters> Port<S> {
             self.now = t;
             match event {
                 Event::Doorbell { offset: reg::RDT, value } => {
-                    self.receive.tail = value & 0xffff;
+                    self.receive.ring.tail = value & 0xffff;
                     self.receive_pump(t, memory);
                 }
                 Event::Doorbell { value, .. } => {
-                    self.transmit.tail = value & 0xffff;
+                    self.transmit.ring.tail = value & 0xffff;
                     self.transmit_pump(t, memory);
                 }
-                Event::RxDescriptors { index, count, epoch } if epoch == self.receive.epoch => {
+                Event::RxDescriptors { index, count, epoch } if epoch == self.receive.ring.epoch => {
                     self.take_receive_descriptors(index, count, guest);
                     self.receive_pump(t, memory);
                 }
-                Event::RxNext { epoch } if epoch == self.receive.epoch => {
+                Event::RxNext { epoch } if epoch == self.receive.ring.epoch => {
                     self.receive.sending = false;
                     self.receive_pump(t, memory);
                 }
-                Event::RxSent { epoch } if epoch == self.receive.epoch => self.receive_sent(t, memory),
-                Event::TxDescriptors { index, count, epoch } if epoch == self.transmit.epoch => {
+                Event::RxSent { epoch } if epoch == self.receive.ring.epoch => self.receive_sent(t, memory),
+                Event::TxDescriptors { index, count, epoch } if epoch == self.transmit.ring.epoch => {
                     self.take_transmit_descriptors(index, count, guest);
                     self.transmit_pump(t, memory);
                 }
-                Event::TxPayload { epoch } if epoch == self.transmit.epoch => {
+                Event::TxPayload { epoch } if epoch == self.transmit.ring.epoch => {
                     self.payload_read(t, memory, guest);
                     self.transmit_pump(t, memory);
                 }
@@ -383,19 +382,20 @@ impl<S: SharedRegisters> Port<S> {
             return;
         }
         let (base, entries, _) = self.registers.ring(false);
-        let want = self.receive.want(entries);
-        if want > 0 {
-            let index = self.receive.fetch % entries;
-            self.receive.fetch = (index + want) % entries;
-            self.receive.fetching = want;
+        if let Some((index, count)) = self.receive.ring.begin_fetch(entries) {
             self.receive.stats.descriptor_fetches += 1;
-            self.receive.stats.descriptors_fetched += u64::from(want);
-            let address = base.wrapping_add(u64::from(index) * SIZE);
-            let done = self.pcie.read(t, address, u64::from(want) * SIZE, memory);
-            let epoch = self.receive.epoch;
-            self.events.push(done, Event::RxDescriptors { index, count: want, epoch });
+            self.receive.stats.descriptors_fetched += u64::from(count);
+            let done = self.fetch(t, base, index, count, memory);
+            let epoch = self.receive.ring.epoch;
+            self.events.push(done, Event::RxDescriptors { index, count, epoch });
         }
         self.start_payload(t, memory);
+    }
+
+    /// Reads descriptors; returns when they are here.
+    fn fetch(&mut self, t: Ps, base: u64, index: u32, count: u32, memory: &mut MemorySystem) -> Ps {
+        let address = base.wrapping_add(u64::from(index) * SIZE);
+        self.pcie.read(t, address, u64::from(count) * SIZE, memory)
     }
 
     fn start_payload(&mut self, t: Ps, memory: &mut MemorySystem) {
@@ -406,9 +406,9 @@ impl<S: SharedRegisters> Port<S> {
         let buffer_size = self.registers.receive_buffer();
         let in_memory = frame.length - if self.registers.strips_crc() { FCS } else { 0 };
         let needed = in_memory.div_ceil(buffer_size) as usize;
-        if self.receive.cache.len() < needed {
+        if self.receive.ring.held.len() < needed {
             let (_, entries, _) = self.registers.ring(false);
-            self.receive.starved |= self.receive.fetching == 0 && self.receive.unfetched(entries) == 0;
+            self.receive.starved |= self.receive.ring.fetching == 0 && self.receive.ring.unfetched(entries) == 0;
             return;
         }
         self.receive.fifo.pop_front();
@@ -419,7 +419,7 @@ impl<S: SharedRegisters> Port<S> {
         let begin = receive::start(t, self.packet_latency);
         let mut sent = begin;
         for part in self.scratch.chunks(buffer_size as usize) {
-            let Some((_, buffer)) = self.receive.cache.pop_front() else { break };
+            let Some((_, buffer)) = self.receive.ring.held.pop_front() else { break };
             let length = part.len() as u64;
             let (left, at_host) = self.pcie.write(begin, buffer, length);
             let visible = memory.dma_write(buffer, length, at_host);
@@ -428,7 +428,7 @@ impl<S: SharedRegisters> Port<S> {
             sent = sent.max(left);
         }
         self.receive.in_flight.push_back((frame, needed));
-        let epoch = self.receive.epoch;
+        let epoch = self.receive.ring.epoch;
         // The pipeline delays a packet, it does not occupy the link.
         self.events.push(sent - self.packet_latency, Event::RxNext { epoch });
         self.events.push(sent, Event::RxSent { epoch });
@@ -457,7 +457,7 @@ impl<S: SharedRegisters> Port<S> {
         let mut visible = t;
         let mut rest = &pending[..];
         while !rest.is_empty() && entries > 0 {
-            let head = self.receive.head % entries;
+            let head = self.receive.ring.head % entries;
             let n = rest.len().min((entries - head) as usize);
             let address = base.wrapping_add(u64::from(head) * SIZE);
             let length = n as u64 * SIZE;
@@ -468,30 +468,29 @@ impl<S: SharedRegisters> Port<S> {
                 self.scratch.extend_from_slice(&d.bytes());
             }
             visible = self.writes.push(when, address, &self.scratch);
-            self.receive.head = (head + n as u32) % entries;
+            self.receive.ring.head = (head + n as u32) % entries;
             self.receive.stats.write_backs += 1;
             rest = &rest[n..];
         }
         pending.clear();
         self.receive.pending = pending;
-        self.registers.shared.store(reg::RDH, self.receive.head);
-        let free = self.receive.unfetched(entries) + self.receive.cache.len() as u32;
+        self.registers.shared.store(reg::RDH, self.receive.ring.head);
+        let free = self.receive.ring.unfetched(entries) + self.receive.ring.held.len() as u32;
         let low = if free * 2 <= entries { cause::RXDMT0 } else { 0 };
         self.events.push(visible, Event::Interrupt { causes: cause::RXT0 | low });
     }
 
     fn take_receive_descriptors(&mut self, index: u32, count: u32, guest: &impl GuestMemory) {
         let (base, _, _) = self.registers.ring(false);
-        self.receive.fetching = 0;
+        self.receive.ring.fetching = 0;
         for i in index..index + count {
             let mut d = [0; SIZE as usize];
             if !guest.read(base.wrapping_add(u64::from(i) * SIZE), &mut d) {
                 self.receive.stats.buffer_faults += 1;
             }
-            self.receive.take(i, &[d]);
-            if let Some(&(_, buffer)) = self.receive.cache.back() {
-                self.ledger.posted(buffer);
-            }
+            let buffer = rx_buffer(&d);
+            self.receive.ring.held.push_back((i, buffer));
+            self.ledger.posted(buffer);
         }
     }
 
@@ -500,19 +499,14 @@ impl<S: SharedRegisters> Port<S> {
             return;
         }
         let (base, entries, _) = self.registers.ring(true);
-        let want = self.transmit.want(entries);
-        if want > 0 {
-            let index = self.transmit.fetch % entries;
-            self.transmit.fetch = (index + want) % entries;
-            self.transmit.fetching = want;
+        if let Some((index, count)) = self.transmit.ring.begin_fetch(entries) {
             self.transmit.stats.descriptor_fetches += 1;
-            self.transmit.stats.descriptors_fetched += u64::from(want);
-            let address = base.wrapping_add(u64::from(index) * SIZE);
-            let done = self.pcie.read(t, address, u64::from(want) * SIZE, memory);
-            let epoch = self.transmit.epoch;
-            self.events.push(done, Event::TxDescriptors { index, count: want, epoch });
+            self.transmit.stats.descriptors_fetched += u64::from(count);
+            let done = self.fetch(t, base, index, count, memory);
+            let epoch = self.transmit.ring.epoch;
+            self.events.push(done, Event::TxDescriptors { index, count, epoch });
         }
-        while let Some(&(index, d)) = self.transmit.cache.front() {
+        while let Some(&(index, d)) = self.transmit.ring.held.front() {
             if self.transmit.reading.len() >= self.transmit.tags {
                 break;
             }
@@ -527,23 +521,23 @@ impl<S: SharedRegisters> Port<S> {
                     done = done.max(self.pcie.read(t, data.buffer, length, memory));
                 }
             }
-            self.transmit.cache.pop_front();
+            self.transmit.ring.held.pop_front();
             self.last_payload = done;
             self.transmit.reading.push_back((index, d));
-            let epoch = self.transmit.epoch;
+            let epoch = self.transmit.ring.epoch;
             self.events.push(done, Event::TxPayload { epoch });
         }
     }
 
     fn take_transmit_descriptors(&mut self, index: u32, count: u32, guest: &impl GuestMemory) {
         let (base, _, _) = self.registers.ring(true);
-        self.transmit.fetching = 0;
+        self.transmit.ring.fetching = 0;
         for i in index..index + count {
             let mut d = [0; SIZE as usize];
             if !guest.read(base.wrapping_add(u64::from(i) * SIZE), &mut d) {
                 self.transmit.stats.buffer_faults += 1;
             }
-            self.transmit.cache.push_back((i, TxDescriptor::parse(&d)));
+            self.transmit.ring.held.push_back((i, TxDescriptor::parse(&d)));
         }
     }
 
@@ -616,8 +610,8 @@ impl<S: SharedRegisters> Port<S> {
         if entries == 0 {
             return;
         }
-        self.transmit.head = (index + 1) % entries;
-        self.registers.shared.store(reg::TDH, self.transmit.head);
+        self.transmit.ring.head = (index + 1) % entries;
+        self.registers.shared.store(reg::TDH, self.transmit.ring.head);
         self.transmit.since_report += 1;
         if !d.report {
             return;
@@ -629,7 +623,7 @@ impl<S: SharedRegisters> Port<S> {
         let (_, at_host) = self.pcie.write(t, address, 8);
         let when = memory.dma_write(address, 8, at_host);
         let visible = self.writes.push(when, address, &d.done());
-        let empty = if self.transmit.unfetched(entries) == 0 { cause::TXQE } else { 0 };
+        let empty = if self.transmit.ring.unfetched(entries) == 0 { cause::TXQE } else { 0 };
         self.events.push(visible, Event::Interrupt { causes: cause::TXDW | empty });
     }
 

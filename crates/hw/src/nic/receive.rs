@@ -2,7 +2,8 @@
 //!
 //! Left out: cut-through (a frame is stored before its DMA starts), header split, several queues.
 
-use super::e1000::descriptors::{rx_buffer, RxWriteBack, RX_DD, RX_EOP, RX_IXSM, SIZE};
+use super::e1000::descriptors::{RxWriteBack, RX_DD, RX_EOP, RX_IXSM};
+use super::ring::Ring;
 use crate::params;
 use std::collections::VecDeque;
 use wiretime_base::{stats, Ps};
@@ -17,7 +18,7 @@ stats! {
         descriptor_fetches: "reads", "reads of descriptors";
         descriptors_fetched: "descriptors", "descriptors read";
         write_backs: "writes", "writes of descriptors";
-        fifo_peak: "B", "highest fill of the FIFO";
+        fifo_peak: "B" gauge, "highest fill of the FIFO";
         buffer_faults: "buffers", "buffers or descriptors outside memory";
     }
 }
@@ -42,15 +43,8 @@ pub struct Receive {
     pub fifo: VecDeque<Stored>,
     pub fifo_used: u64,
     fifo_size: u64,
-    /// Descriptors held: index and buffer.
-    pub cache: VecDeque<(u32, u64)>,
-    cache_size: usize,
-    prefetch_below: usize,
-    /// Next descriptor to fetch; the next to write back is `head`.
-    pub fetch: u32,
-    pub head: u32,
-    pub tail: u32,
-    pub fetching: u32,
+    /// The ring; a descriptor is its buffer's address.
+    pub ring: Ring<u64>,
     /// A payload has the link.
     pub sending: bool,
     /// Frames on the link or in the pipeline, with their number of buffers; the buffers, in order.
@@ -63,8 +57,6 @@ pub struct Receive {
     /// A frame has waited for want of descriptors since the FIFO was last below half: the ring is the bottleneck, even
     /// while the few descriptors that a slow core has just posted are used up.
     pub starved: bool,
-    /// Counts device resets, so that events of an earlier life are ignored.
-    pub epoch: u32,
     pub stats: ReceiveStats,
 }
 
@@ -74,13 +66,7 @@ impl Receive {
             fifo: VecDeque::with_capacity(1 << 14),
             fifo_used: 0,
             fifo_size: p.rx_fifo.bytes(),
-            cache: VecDeque::with_capacity(p.descriptor_cache as usize),
-            cache_size: p.descriptor_cache as usize,
-            prefetch_below: p.descriptor_prefetch as usize,
-            fetch: 0,
-            head: 0,
-            tail: 0,
-            fetching: 0,
+            ring: Ring::new(p),
             sending: false,
             in_flight: VecDeque::with_capacity(64),
             parts: VecDeque::with_capacity(64),
@@ -88,7 +74,6 @@ impl Receive {
             write_back_at: p.descriptor_write_back as usize,
             cause: None,
             starved: false,
-            epoch: 0,
             stats: ReceiveStats::default(),
         }
     }
@@ -104,16 +89,11 @@ impl Receive {
 
     /// The receive unit goes off: descriptors are given up.
     pub fn disable(&mut self) {
-        self.cache.clear();
+        self.ring.reset();
         self.pending.clear();
         self.in_flight.clear();
         self.parts.clear();
-        self.fetch = 0;
-        self.head = 0;
-        self.tail = 0;
-        self.fetching = 0;
         self.sending = false;
-        self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// Whether a frame of `length` bytes fits.
@@ -137,31 +117,6 @@ impl Receive {
         }
     }
 
-    /// Descriptors that the host has posted and the NIC has not fetched.
-    pub fn unfetched(&self, entries: u32) -> u32 {
-        if entries == 0 {
-            0
-        } else {
-            (self.tail % entries + entries - self.fetch % entries) % entries
-        }
-    }
-
-    /// How many descriptors to fetch now, in one read (the ring's end cuts it).
-    pub fn want(&self, entries: u32) -> u32 {
-        if self.fetching > 0 || self.cache.len() >= self.prefetch_below || entries == 0 {
-            return 0;
-        }
-        let room = (self.cache_size - self.cache.len()) as u32;
-        self.unfetched(entries).min(room).min(entries - self.fetch % entries)
-    }
-
-    /// Takes descriptors that have arrived.
-    pub fn take(&mut self, index: u32, bytes: &[[u8; SIZE as usize]]) {
-        for (i, d) in bytes.iter().enumerate() {
-            self.cache.push_back((index + i as u32, rx_buffer(d)));
-        }
-    }
-
     /// The cause of a refusal now. `ring_full` and `tx_full`: no receive descriptors left; transmit ring full.
     pub fn refuse(&mut self, ring_full: bool, tx_full: bool) -> Cause {
         self.stats.refused += 1;
@@ -181,7 +136,7 @@ impl Receive {
 
     /// Whether to write descriptors back now: enough are done, or no further frame can follow at once.
     pub fn should_write_back(&self) -> bool {
-        let idle = self.in_flight.is_empty() && (self.fifo.is_empty() || self.cache.is_empty());
+        let idle = self.in_flight.is_empty() && (self.fifo.is_empty() || self.ring.held.is_empty());
         self.pending.len() >= self.write_back_at || idle
     }
 }

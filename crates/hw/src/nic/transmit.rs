@@ -4,6 +4,7 @@
 
 use super::e1000::descriptors::TxDescriptor;
 use super::e1000::offload::Offload;
+use super::ring::Ring;
 use crate::params;
 use std::collections::VecDeque;
 use wiretime_base::stats;
@@ -18,7 +19,7 @@ stats! {
         write_backs: "writes", "descriptors written back as done";
         bad_packets: "packets", "packets whose descriptors make no sense, dropped";
         buffer_faults: "buffers", "buffers or descriptors outside memory";
-        fifo_peak: "B", "highest fill of the FIFO";
+        fifo_peak: "B" gauge, "highest fill of the FIFO";
     }
 }
 
@@ -32,14 +33,8 @@ pub struct Outgoing {
 
 /// The transmit ring and its resources.
 pub struct Transmit {
-    /// Descriptors held.
-    pub cache: VecDeque<(u32, TxDescriptor)>,
-    cache_size: usize,
-    prefetch_below: usize,
-    pub fetch: u32,
-    pub head: u32,
-    pub tail: u32,
-    pub fetching: u32,
+    /// The ring.
+    pub ring: Ring<TxDescriptor>,
     fifo_size: u64,
     pub fifo_used: u64,
     /// Payload reads under way: descriptor and its length.
@@ -56,20 +51,13 @@ pub struct Transmit {
     /// Descriptors between the last two status reports: how many at once become free.
     pub report_interval: u32,
     pub since_report: u32,
-    pub epoch: u32,
     pub stats: TransmitStats,
 }
 
 impl Transmit {
     pub fn new(p: &params::Nic, tags: u32) -> Self {
         Self {
-            cache: VecDeque::with_capacity(p.descriptor_cache as usize),
-            cache_size: p.descriptor_cache as usize,
-            prefetch_below: p.descriptor_prefetch as usize,
-            fetch: 0,
-            head: 0,
-            tail: 0,
-            fetching: 0,
+            ring: Ring::new(p),
             fifo_size: p.tx_fifo.bytes(),
             fifo_used: 0,
             reading: VecDeque::with_capacity(64),
@@ -82,43 +70,19 @@ impl Transmit {
             spare: Vec::new(),
             report_interval: 1,
             since_report: 0,
-            epoch: 0,
             stats: TransmitStats::default(),
         }
     }
 
     /// Forgets everything but frames already on the wire.
     pub fn reset(&mut self) {
-        self.cache.clear();
+        self.ring.reset();
         self.reading.clear();
         self.packet.clear();
         self.offload = None;
         self.carries = None;
         self.contexts = Default::default();
-        self.fetch = 0;
-        self.head = 0;
-        self.tail = 0;
-        self.fetching = 0;
         self.fifo_used = self.outgoing.iter().map(|o| o.bytes.len() as u64).sum();
-        self.epoch = self.epoch.wrapping_add(1);
-    }
-
-    /// Descriptors handed over and not fetched.
-    pub fn unfetched(&self, entries: u32) -> u32 {
-        if entries == 0 {
-            0
-        } else {
-            (self.tail % entries + entries - self.fetch % entries) % entries
-        }
-    }
-
-    /// How many descriptors to fetch now, in one read.
-    pub fn want(&self, entries: u32) -> u32 {
-        if self.fetching > 0 || self.cache.len() >= self.prefetch_below || entries == 0 {
-            return 0;
-        }
-        let room = (self.cache_size - self.cache.len()) as u32;
-        self.unfetched(entries).min(room).min(entries - self.fetch % entries)
     }
 
     /// Whether `bytes` more fit the FIFO. What is larger than all of it goes when it is empty.
@@ -134,10 +98,6 @@ impl Transmit {
 
     /// Whether the ring is as full as its driver can make it: it learns of free descriptors one report at a time.
     pub fn is_full(&self, entries: u32) -> bool {
-        if entries == 0 {
-            return false;
-        }
-        let outstanding = (self.tail % entries + entries - self.head % entries) % entries;
-        outstanding + self.report_interval >= entries
+        entries > 0 && self.ring.outstanding(entries) + self.report_interval >= entries
     }
 }

@@ -1,0 +1,127 @@
+//! A descriptor ring as the NIC sees it: what is posted, what it has fetched and holds, what it has finished.
+
+use crate::params;
+use std::collections::VecDeque;
+
+/// The NIC's side of a ring whose descriptors decode to `D`.
+pub struct Ring<D> {
+    /// Descriptors held: index and content.
+    pub held: VecDeque<(u32, D)>,
+    capacity: usize,
+    prefetch_below: usize,
+    /// Next descriptor to fetch.
+    fetch: u32,
+    /// Next descriptor to finish.
+    pub head: u32,
+    /// One past the last descriptor that the host has posted.
+    pub tail: u32,
+    /// Descriptors on their way in.
+    pub fetching: u32,
+    /// Counts resets, so that events of an earlier life are ignored.
+    pub epoch: u32,
+}
+
+impl<D> Ring<D> {
+    pub fn new(p: &params::Nic) -> Self {
+        Self {
+            held: VecDeque::with_capacity(p.descriptor_cache as usize),
+            capacity: p.descriptor_cache as usize,
+            prefetch_below: p.descriptor_prefetch as usize,
+            fetch: 0,
+            head: 0,
+            tail: 0,
+            fetching: 0,
+            epoch: 0,
+        }
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        self.held.clear();
+        (self.fetch, self.head, self.tail, self.fetching) = (0, 0, 0, 0);
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Starts at descriptor `head`, where nothing has been fetched yet.
+    pub fn start_at(&mut self, head: u32) {
+        if self.fetch == self.head {
+            (self.head, self.fetch) = (head, head);
+        }
+    }
+
+    /// Descriptors that the host has posted and the NIC has not fetched; a ring without entries has none.
+    pub fn unfetched(&self, entries: u32) -> u32 {
+        distance(self.fetch, self.tail, entries)
+    }
+
+    /// Descriptors that the host has posted and the NIC has not finished.
+    pub fn outstanding(&self, entries: u32) -> u32 {
+        distance(self.head, self.tail, entries)
+    }
+
+    /// Begins a fetch where one is due: first index and number, in one read (the ring's end cuts it).
+    pub fn begin_fetch(&mut self, entries: u32) -> Option<(u32, u32)> {
+        if self.fetching > 0 || self.held.len() >= self.prefetch_below || entries == 0 {
+            return None;
+        }
+        let index = self.fetch % entries;
+        let room = (self.capacity - self.held.len()) as u32;
+        let count = self.unfetched(entries).min(room).min(entries - index);
+        if count == 0 {
+            return None;
+        }
+        self.fetch = (index + count) % entries;
+        self.fetching = count;
+        Some((index, count))
+    }
+}
+
+fn distance(from: u32, to: u32, entries: u32) -> u32 {
+    if entries == 0 {
+        0
+    } else {
+        (to % entries + entries - from % entries) % entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ring(cache: u32, below: u32) -> Ring<()> {
+        let mut p: params::Platform = toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).unwrap();
+        (p.nic.descriptor_cache, p.nic.descriptor_prefetch) = (cache, below);
+        Ring::new(&p.nic)
+    }
+
+    proptest! {
+        /// Every posted descriptor is fetched once, in order, and never more than fit are held.
+        #[test]
+        fn fetches_each_once_in_order(entries in 1u32..64, posts in prop::collection::vec(0u32..32, 1..100)) {
+            let mut r = ring(16, 8);
+            let (mut next, mut posted, mut fetched) = (0u32, 0u64, 0u64);
+            for post in posts {
+                let post = post.min(entries - 1 - r.outstanding(entries).min(entries - 1));
+                r.tail = (r.tail + post) % entries;
+                posted += u64::from(post);
+                while let Some((index, count)) = r.begin_fetch(entries) {
+                    prop_assert_eq!(index, next % entries);
+                    next = (index + count) % entries;
+                    fetched += u64::from(count);
+                    r.held.extend((0..count).map(|i| (index + i, ())));
+                    prop_assert!(r.held.len() <= 16);
+                    r.fetching = 0;
+                }
+                while r.held.pop_front().is_some() {
+                    r.head = (r.head + 1) % entries;
+                }
+            }
+            while let Some((_, count)) = r.begin_fetch(entries) {
+                fetched += u64::from(count);
+                r.fetching = 0;
+            }
+            prop_assert_eq!(posted, fetched);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+"""Speed of the simulator, as ratios measured in one run: `make bench`.
+
+Debian's testpmd forwards between null devices in bare QEMU, with blocks counted, and under full timing; then the real
+forwarding run. Where `perf` is there, each part's share of host time is sampled during that run.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from wiretime import platforms, run, vm
+from wiretime.errors import WiretimeError
+from wiretime.setup import qemu
+from wiretime.setup.parts import GUEST, QEMU
+
+TESTPMD = (
+    "dpdk-testpmd -l 0-1 -n 8 --no-telemetry --no-pci --vdev=net_null0 --log-level=*:warning -- "
+    "--forward-mode=macswap --nb-cores=1 --total-num-mbufs=8192"
+)
+# Forwards until the sleep is over; the mark tells the engine when forwarding has begun.
+SCRIPT = (
+    "(while ! grep -q 'Press enter' /tmp/log; do sleep 0.05; done; wtctl mark 1; sleep {seconds}; echo) | "
+    f"{TESTPMD} >/tmp/log; cat /tmp/log"
+)
+ARGUMENTS = ("hugepagesz=2M", "hugepages=128", "isolcpus=1", "nohz_full=1", "rcu_nocbs=1")
+BARE_SECONDS = 8.0
+# Simulated seconds: some 10^8 instructions each.
+BLOCKS_SECONDS, FULL_SECONDS = 3.0, 0.03
+
+PARTS = {
+    "core model": ("wiretime_engine::run::Run::time", "wiretime_hw::core"),
+    "caches and DRAM": ("wiretime_hw::memory", "wiretime_hw::params"),
+    "NIC, PCIe, wire, generator": (
+        "wiretime_hw::nic",
+        "wiretime_hw::pcie",
+        "wiretime_hw::wire",
+        "advance_devices",
+        "dma",
+    ),
+    "calendars, events, statistics": ("wiretime_base", "hdrhistogram"),
+    "callbacks, turns, clock": ("wiretime_engine",),
+}
+
+
+def packets(console: str) -> int:
+    """Return the packets that testpmd says it received."""
+    found = re.findall(r"RX-packets: (\d+)", console)
+    if not found:
+        raise WiretimeError(f"testpmd printed no statistics: {console[-500:]}")
+    return int(found[-1])
+
+
+def bare() -> float:
+    """Return packets a host second in bare QEMU."""
+    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": SCRIPT.format(seconds=BARE_SECONDS), "WAITS": ""})
+    with tempfile.NamedTemporaryFile(prefix="wiretime-bench-") as initrd:
+        initrd.write(vm.initramfs((GUEST.folder() / "base.cpio").read_bytes(), g))
+        initrd.flush()
+        command = [
+            *qemu.command(QEMU.folder() / "root"),
+            *["-M", "virt,gic-version=3", "-cpu", "neoverse-n1", "-smp", "2", "-m", "1024"],
+            *["-accel", "tcg,thread=single,tb-size=256", "-display", "none", "-nic", "none", "-no-reboot"],
+            *["-monitor", "none", "-serial", "stdio"],
+            *["-kernel", str(GUEST.folder() / "kernel"), "-initrd", initrd.name],
+            *["-append", " ".join([*vm.KERNEL_ARGUMENTS, *ARGUMENTS])],
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
+    return packets(done.stdout) / BARE_SECONDS
+
+
+def engine(timing: str, seconds: float) -> tuple[float, float, float]:
+    """Return MIPS, packets a host second and instructions a packet."""
+    _, settings, _, _ = run.check(run.Request(engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"}))
+    command = SCRIPT.format(seconds=seconds)
+    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}, kernel_arguments=ARGUMENTS)
+    # The measurement would end by itself: the program ends it here.
+    machine = vm.Machine(platforms.load(platforms.DEFAULT), {**settings, "duration": "100s"}, g)
+    outcome = machine.run()
+    result, host = outcome.message["result"], outcome.message["host"]
+    first, last = result["execution"]["at"]
+    done = sum(last["instructions"]) - sum(first["instructions"])
+    forwarding = result["execution"]["instructions"][1]
+    a_packet = forwarding / packets(outcome.console)
+    speed = done / host["traffic_seconds"]
+    return speed / 1e6, speed / a_packet, a_packet
+
+
+def shares(pid: int, seconds: float) -> Mapping[str, float] | None:
+    """Return each part's share of the host time of process ``pid``; ``None`` without ``perf``."""
+    if shutil.which("perf") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="wiretime-bench-") as folder:
+        data = str(Path(folder) / "perf.data")
+        record = ["perf", "record", "-q", "-o", data, "-p", str(pid), "--", "sleep", str(seconds)]
+        if subprocess.run(record, capture_output=True).returncode != 0:
+            return None
+        report = ["perf", "report", "-i", data, "--stdio", "-g", "none", "--sort", "dso,symbol"]
+        text = subprocess.run(report, capture_output=True, text=True).stdout
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        match = re.match(r"\s*([\d.]+)%\s+(\S+)\s+\[.\]\s+(.*)", line)
+        if match is None:
+            continue
+        share, dso, symbol = float(match[1]), match[2], match[3]
+        part = "QEMU and its translated code"
+        if "wiretime" in dso:
+            part = next((name for name, keys in PARTS.items() if any(k in symbol for k in keys)), "engine, other")
+        elif "kernel" in dso:
+            part = "host kernel"
+        found[part] = found.get(part, 0.0) + share
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def main() -> None:
+    """Measure and print."""
+    screen = Console()
+    table = Table(box=box.SIMPLE_HEAD, title="dpdk-testpmd between null devices", title_justify="left")
+    for name in ("mode", "MIPS", "packets/host s", "of bare QEMU"):
+        table.add_column(name, justify="left" if name == "mode" else "right")
+    bare_packets = bare()
+    rows = {"blocks counted": engine("blocks", BLOCKS_SECONDS), "full timing": engine("full", FULL_SECONDS)}
+    a_packet = rows["blocks counted"][2]
+    table.add_row("bare QEMU", f"{bare_packets * a_packet / 1e6:.0f}", f"{bare_packets:,.0f}", "1")
+    for name, (mips, rate, _) in rows.items():
+        table.add_row(name, f"{mips:.0f}", f"{rate:,.0f}", f"1/{bare_packets * a_packet / 1e6 / mips:.1f}")
+    screen.print(table)
+
+    sampled: dict[str, Mapping[str, float] | None] = {"shares": None}
+    state = {"pid": 0}
+
+    def on_start(pid: int) -> None:
+        state["pid"] = pid
+
+    def progress(p: Mapping[str, Any]) -> None:
+        if p["phase"] == "measure" and sampled["shares"] is None:
+            sampled["shares"] = shares(state["pid"], 4) or {}
+
+    began = time.monotonic()
+    result, host, _ = run.execute(run.Request(duration="50ms"), progress, on_start=on_start)
+    forwarded = result["statistics"]["receive"]["delivered"]
+    seconds = host["traffic_seconds"]
+    asked = result["configuration"]["run"]
+    screen.print(
+        f"forwarding run, {asked['packet_size']} B at {asked['rate']}: {host['mips']:.0f} MIPS, "
+        f"{forwarded / seconds:,.0f} packets/host s, whole run {time.monotonic() - began:.0f} s",
+        highlight=False,
+    )
+    if sampled["shares"]:
+        for part, share in sampled["shares"].items():
+            screen.print(f"  {share:5.1f} %  {part}", highlight=False)
+    else:
+        screen.print("  shares of host time: not sampled, perf is missing or not allowed (apt-get install linux-perf)")
+
+
+if __name__ == "__main__":
+    main()
