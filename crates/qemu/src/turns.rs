@@ -15,6 +15,8 @@ pub struct Vcpu {
     pub cpu: Cpu,
     /// Its own time: the dispatch time of its next instruction, ps.
     pub local: Ps,
+    /// What the core model made of it last: another value means that time has passed without it.
+    pub timed_local: Ps,
     /// The block that QEMU is executing or has executed, not yet timed as a whole; null after it.
     pub block: *const Block,
     /// Instructions of `block` already timed.
@@ -25,7 +27,14 @@ pub struct Vcpu {
 
 impl Default for Vcpu {
     fn default() -> Self {
-        Self { cpu: ptr::null_mut(), local: 0, block: ptr::null(), timed: 0, accesses: Vec::with_capacity(4096) }
+        Self {
+            cpu: ptr::null_mut(),
+            local: 0,
+            timed_local: 0,
+            block: ptr::null(),
+            timed: 0,
+            accesses: Vec::with_capacity(4096),
+        }
     }
 }
 

@@ -7,10 +7,9 @@ pub const EXCLUSIVE: u8 = 2;
 /// Brought by DMA and not yet used by a core.
 pub const DMA: u8 = 4;
 
+/// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
 struct Line {
-    /// Line number plus one; 0 is invalid.
-    tag: u64,
     /// When its data arrives, in the cache's own time unit.
     ready: u64,
     /// Last use.
@@ -27,6 +26,8 @@ pub struct Victim {
 
 /// A cache. `ready` is in the owner's time unit (cycles for private caches, ps for the shared one).
 pub struct Cache {
+    /// Line number plus one; 0 is invalid. Apart from the rest, so that a lookup touches one host line.
+    tags: Vec<u64>,
     lines: Vec<Line>,
     set_mask: u64,
     ways: usize,
@@ -38,7 +39,8 @@ impl Cache {
     pub fn new(size: u64, ways: u32) -> Self {
         let sets = (size / (super::LINE * u64::from(ways))).max(1).next_power_of_two();
         let ways = ways as usize;
-        Self { lines: vec![Line::default(); sets as usize * ways], set_mask: sets - 1, ways, clock: 0 }
+        let total = sets as usize * ways;
+        Self { tags: vec![0; total], lines: vec![Line::default(); total], set_mask: sets - 1, ways, clock: 0 }
     }
 
     #[inline]
@@ -49,19 +51,18 @@ impl Cache {
     /// Where `line` is. Counts as a use.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<usize> {
-        let base = self.base(line);
-        let set = &mut self.lines[base..base + self.ways];
-        let way = set.iter().position(|l| l.tag == line + 1)?;
+        let at = self.find(line)?;
         // 32 bits of use order wrap after 4e9 touches: one wrong victim a set then, deterministic.
         self.clock = self.clock.wrapping_add(1);
-        set[way].used = self.clock;
-        Some(base + way)
+        self.lines[at].used = self.clock;
+        Some(at)
     }
 
     /// Where `line` is, without using it.
+    #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
         let base = self.base(line);
-        self.lines[base..base + self.ways].iter().position(|l| l.tag == line + 1).map(|w| base + w)
+        self.tags[base..base + self.ways].iter().position(|&tag| tag == line + 1).map(|w| base + w)
     }
 
     #[inline]
@@ -82,22 +83,24 @@ impl Cache {
         let base = self.base(line);
         let limit = if ways == 0 { self.ways } else { ways.min(self.ways) };
         self.clock = self.clock.wrapping_add(1);
-        let set = &mut self.lines[base..base + limit];
         let clock = self.clock;
-        let way = set
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, l)| if l.tag == 0 { 0 } else { u64::MAX - u64::from(clock.wrapping_sub(l.used)) })
-            .map_or(0, |(w, _)| w);
-        let old = set[way];
-        set[way] = Line { tag: line + 1, ready, used: clock, state };
-        (old.tag != 0).then(|| Victim { line: old.tag - 1, state: old.state })
+        let age = |way: usize| match self.tags[base + way] {
+            0 => u64::MAX,
+            _ => u64::from(clock.wrapping_sub(self.lines[base + way].used)),
+        };
+        // The oldest; the first of the free ones.
+        let way = (0..limit).rev().max_by_key(|&way| age(way)).unwrap_or(0);
+        let (tag, old) = (self.tags[base + way], self.lines[base + way]);
+        self.tags[base + way] = line + 1;
+        self.lines[base + way] = Line { ready, used: clock, state };
+        (tag != 0).then(|| Victim { line: tag - 1, state: old.state })
     }
 
     /// Removes `line`; returns its state.
     pub fn remove(&mut self, line: u64) -> Option<u8> {
         let at = self.find(line)?;
         let state = self.lines[at].state;
+        self.tags[at] = 0;
         self.lines[at] = Line::default();
         Some(state)
     }

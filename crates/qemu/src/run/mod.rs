@@ -176,12 +176,13 @@ impl Run {
         } else {
             self.timed_instructions += count;
             let core = &mut self.cores[index];
-            if core.now() < v.local {
-                core.idle_until(v.local);
+            if v.local != v.timed_local {
+                core.idle_until(v.local); // it slept, or ran untimed
             }
             let reference = BlockRef { paddr: block.paddr, ops: &block.ops };
             core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory);
             v.local = core.now();
+            v.timed_local = v.local;
             if !core.device_stores.is_empty() {
                 self.ring_doorbells(index);
             }
