@@ -45,11 +45,12 @@ def micro(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, A
 
 
 def children(parent: int) -> list[str]:
-    """Processes started by ``parent``."""
+    """QEMU processes started by ``parent``."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(parent):
+            started_by = (process / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            if started_by == str(parent) and "qemu-system" in (process / "cmdline").read_text():
                 found.append(process.name)
         except OSError:
             continue
