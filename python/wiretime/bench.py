@@ -83,7 +83,9 @@ def bare_packets(seconds: float) -> int:
 
 def engine(timing: str, seconds: float) -> tuple[float, float, float]:
     """Return MIPS, packets a host second and instructions a packet."""
-    _, settings, _, _ = run.check(run.Request(engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"}))
+    _, settings, _, _ = run.check(
+        run.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
+    )
     command = SCRIPT.format(seconds=seconds)
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}, kernel_arguments=ARGUMENTS)
     # The measurement would end by itself: the program ends it here.
