@@ -19,7 +19,7 @@ pub fn decode(word: u32) -> MicroOp {
     let bytes = word.to_le_bytes();
     let decoded = InstDecoder::default().decode(&mut U8Reader::new(&bytes));
     match decoded {
-        Ok(i) if i.opcode != Opcode::Invalid && i.opcode != Opcode::UDF => micro_op(word, &i),
+        Ok(i) if i.opcode != Opcode::Invalid && i.opcode != Opcode::UDF => micro_op(word, &i).seal(),
         _ => MicroOp::new(Class::Unknown),
     }
 }

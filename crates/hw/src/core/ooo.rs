@@ -8,7 +8,7 @@
 //! groups, wrong-path work. Independent loads are limited by dispatch, not by two load pipes.
 
 use super::branch::{Outcome, Predictor};
-use super::uop::{Branch, Class, MicroOp, CLASSES, REG_COUNT};
+use super::uop::{Branch, Class, MicroOp, Reg, CLASSES};
 use crate::memory::{MemorySystem, LINE};
 use crate::params;
 use wiretime_base::{stats, Clock, Ps};
@@ -105,7 +105,8 @@ pub struct Core {
     /// Earliest dispatch that the front end allows.
     front: u64,
     fetched_line: u64,
-    ready: [u64; REG_COUNT],
+    /// By register; as long as a register number can be, so that no index needs a check.
+    ready: [u64; Reg::MAX as usize + 1],
     rob: Ring,
     loads: Ring,
     stores: Ring,
@@ -170,7 +171,7 @@ impl Core {
             slot: 0,
             front: 0,
             fetched_line: u64::MAX,
-            ready: [0; REG_COUNT],
+            ready: [0; Reg::MAX as usize + 1],
             rob: Ring::new(p.rob_entries),
             loads: Ring::new(p.load_queue_entries),
             stores: Ring::new(p.store_queue_entries),
@@ -299,13 +300,13 @@ impl Core {
     /// Returns when the instruction is complete for commit.
     #[inline]
     fn execute(&mut self, op: &MicroOp, dispatched: u64, accesses: &[MemEvent], memory: &mut MemorySystem) -> u64 {
-        let mut start = dispatched + 1;
-        let sources = op.sources();
-        let address_sources = &sources[..usize::from(op.data_from).min(sources.len())];
-        for &r in address_sources {
-            start = start.max(self.ready[usize::from(r)]);
+        let [a, b, c] = op.quick_sources.map(|r| self.ready[usize::from(r)]);
+        let mut start = (dispatched + 1).max(a).max(b.max(c));
+        if op.more {
+            for &r in op.further_sources() {
+                start = start.max(self.ready[usize::from(r)]);
+            }
         }
-        let alu = self.latency[Class::Alu as usize];
         let complete = if accesses.is_empty() {
             if op.class == Class::Unknown {
                 self.stats.unknown_instructions += 1;
@@ -318,14 +319,18 @@ impl Core {
             }
             t
         } else {
-            let data = sources[address_sources.len()..].iter().map(|&r| self.ready[usize::from(r)]).max().unwrap_or(0);
+            let data = op.sources().iter().skip(usize::from(op.data_from));
+            let data = data.map(|&r| self.ready[usize::from(r)]).max().unwrap_or(0);
             self.access(op, start, start.max(data), accesses, memory)
         };
-        for &r in op.destinations() {
-            self.ready[usize::from(r)] = complete;
-        }
-        if let Some(base) = op.write_back {
-            self.ready[usize::from(base)] = start + alu;
+        self.ready[usize::from(op.quick_destination)] = complete;
+        if op.more {
+            for &r in op.destinations() {
+                self.ready[usize::from(r)] = complete;
+            }
+            if let Some(base) = op.write_back {
+                self.ready[usize::from(base)] = start + self.latency[Class::Alu as usize];
+            }
         }
         complete
     }

@@ -9,6 +9,12 @@ pub const REG_VECTOR: Reg = 32;
 pub const REG_FLAGS: Reg = 64;
 /// One past the last register.
 pub const REG_COUNT: usize = 65;
+/// Reads as always ready: pads lists of sources to a fixed length, so that the core model need not loop.
+pub(super) const REG_READY: Reg = REG_COUNT as Reg;
+/// Takes what nobody reads: pads lists of destinations.
+pub(super) const REG_NOWHERE: Reg = REG_COUNT as Reg + 1;
+/// Sources that the core model looks at without a loop: nearly every instruction has no more.
+pub(super) const QUICK: usize = 3;
 /// Registers that one micro-operation can read (ST4 with register offset: 4 data, base, offset).
 pub const SOURCES: usize = 6;
 /// Registers that one micro-operation can write, the written-back base apart (LD4).
@@ -142,6 +148,11 @@ pub struct MicroOp {
     pub write_back: Option<Reg>,
     /// Sources from this index on are data of a store, not needed for its address.
     pub data_from: u8,
+    /// The first sources needed to start, padded; see [`MicroOp::seal`].
+    pub(super) quick_sources: [Reg; QUICK],
+    pub(super) quick_destination: Reg,
+    /// There is more than the quick fields hold.
+    pub(super) more: bool,
 }
 
 impl MicroOp {
@@ -158,7 +169,30 @@ impl MicroOp {
             destination_count: 0,
             write_back: None,
             data_from: SOURCES as u8,
+            quick_sources: [REG_READY; QUICK],
+            quick_destination: REG_NOWHERE,
+            more: false,
         }
+    }
+
+    /// Derives what the core model uses from what the decoder has noted; to be called last.
+    #[must_use]
+    pub fn seal(mut self) -> Self {
+        let needed = usize::from(self.data_from).min(usize::from(self.source_count));
+        for (quick, &source) in self.quick_sources.iter_mut().zip(&self.sources[..needed]) {
+            *quick = source;
+        }
+        if self.destination_count > 0 {
+            self.quick_destination = self.destinations[0];
+        }
+        self.more = needed > QUICK || self.destination_count > 1 || self.write_back.is_some();
+        self
+    }
+
+    /// Sources needed to start beyond the quick ones.
+    pub(super) fn further_sources(&self) -> &[Reg] {
+        let needed = usize::from(self.data_from).min(usize::from(self.source_count));
+        self.sources.get(QUICK..needed).unwrap_or(&[])
     }
 
     /// Adds a source; beyond the capacity it is left out (no instruction of interest has more).
