@@ -43,17 +43,16 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     def row(name: str, value: str, note: str = "") -> None:
         t.add_row(name, value, Text(note, style="dim"))
 
-    gap = p["platform"]["link"]["gap_bytes"]
     row(
         "offered",
         f"{result['offered_gbps']:.2f} Gb/s",
-        f"{result['offered_mpps']:.2f} Mpps; frame bytes, without the {gap} B of preamble and gap",
+        f"{result['offered_mpps']:.2f} Mpps (frames, no preamble or gap)",
     )
     row("forwarded", f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
     row("loss", f"{result['loss_percent']:.3f} %", f"{c['offered'] - c['forwarded']} of {c['offered']} packets")
     for name, key, note in (
-        ("  DmaDrop", "dma_drop", "the NIC's DMA or the memory behind it is the bottleneck"),
-        ("  CoreDrop", "core_drop", "the core is"),
+        ("  DmaDrop", "dma_drop", "the NIC's DMA is the bottleneck"),
+        ("  CoreDrop", "core_drop", "the core is the bottleneck"),
         ("  TxDrop", "tx_drop", "the transmit ring stalls the core"),
         ("  HostDrop", "host_drop", "the program threw them away"),
     ):
@@ -64,8 +63,9 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         row(
             "latency",
             f"{_latency(latency['mean'])}",
-            "mean; " + ", ".join(f"{name} {_latency(latency[name])}" for name in ("median", "p99", "max")),
+            f"mean; median {_latency(latency['median'])}, p99 {_latency(latency['p99'])}",
         )
+        row("  worst", _latency(latency["max"]))
     if s:
         packets = max(s["receive"]["delivered"], 1)
         for i, core in enumerate(_cores(s)):
@@ -84,7 +84,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     row(
         "simulated",
         f"{result['execution']['simulated_ns'] / 1e9:.2f} s",
-        f"from power-on; measured {run['duration']} after {run['warm_up']} of warm-up",
+        f"from power-on; {run['duration']} measured after {run['warm_up']}",
     )
     row(
         "host",
