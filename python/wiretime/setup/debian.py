@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ from pathlib import Path
 from wiretime.errors import WiretimeError
 from wiretime.paths import LOCK_FILE
 from wiretime.setup.store import file_digest
-
-MIRROR = "http://deb.debian.org/debian"
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,16 @@ class Package:
     sha256: str
 
 
+def archive() -> str:
+    """Return the address of the Debian archive that this host's apt uses, so that a local mirror is used too."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    for address in done.stdout.split():
+        if address.rstrip("/").endswith("/debian"):
+            return address.rstrip("/")
+    raise WiretimeError("apt knows no Debian archive: /etc/apt has no source whose address ends in /debian")
+
+
 def unpack(
     folder: Path, suites: Sequence[str], packages: Sequence[str], architecture: str | None = None
 ) -> list[Package]:
@@ -33,26 +40,24 @@ def unpack(
     tool = shutil.which("mmdebstrap")
     if tool is None:
         raise WiretimeError("mmdebstrap is missing: apt-get install mmdebstrap")
-    with tempfile.TemporaryDirectory(prefix="wiretime-") as scratch:
-        # The package files, before they are cleaned up: their hashes are what the lock file holds.
-        kept = Path(scratch) / "debs"
-        kept.mkdir()
-        command = [
-            tool,
-            "--mode=unshare" if _can_unshare() else "--mode=root" if _is_root() else "--mode=fakechroot",
-            "--variant=extract",
-            "--skip=cleanup/apt/cache",
-            f"--include={','.join(packages)}",
-            f'--aptopt=APT::Default-Release "{suites[-1]}"',
-            *([f"--architectures={architecture}"] if architecture else []),
-            suites[0],
-            str(folder / "root"),
-            *[f"deb {MIRROR} {suite} main" for suite in suites],
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:"))] or ["it failed"]
-            raise WiretimeError(f"mmdebstrap ({suites[-1]} from {MIRROR}): {lines[0]}")
+    address = archive()
+    command = [
+        tool,
+        # Packages are unpacked, not installed: that needs no rights.
+        "--mode=chrootless",
+        "--variant=extract",
+        "--skip=cleanup/apt/cache",  # the package files: their hashes are what the lock file holds
+        f"--include={','.join(packages)}",
+        f'--aptopt=APT::Default-Release "{suites[-1]}"',
+        *([f"--architectures={architecture}"] if architecture else []),
+        suites[0],
+        str(folder / "root"),
+        *[f"deb {address} {suite} main" for suite in suites],
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:"))] or ["it failed"]
+        raise WiretimeError(f"mmdebstrap ({suites[-1]} from {address}): {lines[0]}")
     archives = folder / "root" / "var" / "cache" / "apt" / "archives"
     found = []
     for deb in sorted(archives.glob("*.deb")):
@@ -72,16 +77,6 @@ def checksums(folder: Path) -> dict[str, str]:
             md5, name = line.split(maxsplit=1)
             found[name] = md5
     return found
-
-
-def _is_root() -> bool:
-    import os
-
-    return os.geteuid() == 0
-
-
-def _can_unshare() -> bool:
-    return False
 
 
 def lock() -> dict[str, dict[str, list[str]]]:

@@ -19,6 +19,7 @@ pub const REGION_WRITE_MULTI: u16 = 15;
 const HEADER: usize = 16;
 const FLAG_REPLY: u32 = 1;
 const FLAG_NO_REPLY: u32 = 1 << 4;
+const FLAG_ERROR: u32 = 1 << 5;
 /// The largest message: QEMU's default for one transfer, with room for headers.
 const LARGEST: usize = (1 << 20) + 4096;
 
@@ -96,6 +97,15 @@ impl Connection {
 
     /// Answers `request`, with a file descriptor where QEMU is to map something.
     pub fn reply(&self, request: &Request, payload: &[u8], fd: Option<&OwnedFd>) -> Option<()> {
+        self.answer(request, FLAG_REPLY, 0, payload, fd)
+    }
+
+    /// Answers that there is no such thing. Never for an access: those are ignored.
+    pub fn refuse(&self, request: &Request) -> Option<()> {
+        self.answer(request, FLAG_REPLY | FLAG_ERROR, libc::EINVAL as u32, &[], None)
+    }
+
+    fn answer(&self, request: &Request, flags: u32, error: u32, payload: &[u8], fd: Option<&OwnedFd>) -> Option<()> {
         if !request.wants_reply {
             return Some(());
         }
@@ -103,7 +113,8 @@ impl Connection {
         header[..2].copy_from_slice(&request.id.to_le_bytes());
         header[2..4].copy_from_slice(&request.command.to_le_bytes());
         header[4..8].copy_from_slice(&((HEADER + payload.len()) as u32).to_le_bytes());
-        header[8..12].copy_from_slice(&FLAG_REPLY.to_le_bytes());
+        header[8..12].copy_from_slice(&flags.to_le_bytes());
+        header[12..16].copy_from_slice(&error.to_le_bytes());
         let mut message = Vec::with_capacity(HEADER + payload.len());
         message.extend_from_slice(&header);
         message.extend_from_slice(payload);

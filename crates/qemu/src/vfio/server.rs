@@ -75,11 +75,10 @@ fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) 
         }
         p::DEVICE_GET_INFO => connection.reply(r, &words(&[16, 1 | 2, REGIONS, IRQ_INDEXES]), None),
         p::DEVICE_GET_REGION_INFO => region_info(connection, device, r),
-        p::DEVICE_GET_IRQ_INFO => {
-            let index = r.u32(8);
-            let intx = index == IRQ_INTX && has_intx(device);
-            connection.reply(r, &words(&[16, if intx { 1 | 2 | 4 } else { 8 }, index, u32::from(intx)]), None)
+        p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_INTX && has_intx(device) => {
+            connection.reply(r, &words(&[16, 1 | 2 | 4, IRQ_INTX, 1]), None)
         }
+        p::DEVICE_GET_IRQ_INFO => connection.refuse(r),
         p::REGION_READ => {
             let (offset, region, count) = (r.u64(0), r.u32(8), r.u32(12).min(1 << 20));
             let mut reply = r.payload.get(..16)?.to_vec();
