@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,8 +86,6 @@ class _Display:
         self.last = (0.0, 0)
 
     def __call__(self, p: Any) -> None:
-        import time
-
         now = time.monotonic()
         before, instructions = self.last
         speed = (p["instructions"] - instructions) / (now - before) / 1e6 if before else 0.0

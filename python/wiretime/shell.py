@@ -25,7 +25,7 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
         interactive=True,
     )
     try:
-        with machine.started(stdin=None) as process:
+        with machine.started(terminal=True) as process:
             return process.wait()
     finally:
         machine.close()

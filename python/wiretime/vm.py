@@ -225,13 +225,16 @@ class Machine:
         return os.pread(self.console, size, 0).decode(errors="replace")
 
     @contextlib.contextmanager
-    def started(self, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """Run QEMU; on the way out it is gone."""
+    def started(self, *, terminal: bool, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """Run QEMU; on the way out it is gone. Unless it has the terminal, Ctrl-C is ours alone to handle."""
         process = subprocess.Popen(
-            self.command, pass_fds=self._fds, preexec_fn=_die_with_parent, start_new_session=not options, **options
+            self.command,
+            pass_fds=self._fds,
+            preexec_fn=_die_with_parent,
+            start_new_session=not terminal,
+            **options,
         )
         try:
-            # The write end is QEMU's alone now: its end is our end of file.
             yield process
         finally:
             if process.poll() is None:
@@ -246,9 +249,11 @@ class Machine:
         errors = self._keep(anonymous("wiretime-errors"))
         last: dict[str, Any] = {}
         try:
-            with self.started(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors) as process:
+            quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
+            with self.started(terminal=False, **quiet) as process:
                 if on_start:
                     on_start(process.pid)
+                # The output's write end is QEMU's alone from here on: its end is our end of file.
                 kept = {self.console, errors}
                 for fd in [fd for fd in self._fds if fd not in kept]:
                     os.close(fd)
