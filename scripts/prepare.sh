@@ -73,8 +73,11 @@ python_environment() {
     key=$(find crates/base crates/hw crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
-        VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet >/dev/null ||
+        if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)
+        then
+            say "$log"
             fail "building the Python extension failed"
+        fi
         rm -f .venv/.native-*
         touch ".venv/.native-$key"
     fi
