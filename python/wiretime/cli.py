@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -145,6 +144,6 @@ def run_command(
     if json_output == "-":
         sys.stdout.write(run.dump(result))
     elif json_output is not None:
-        Path(json_output).write_text(json.dumps(result, indent=1) + "\n")
+        Path(json_output).write_text(run.dump(result))
     else:
         screen.print(report.table(result, host))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import wiretime._native as _native
 from wiretime import paths
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import guest, qemu
@@ -159,8 +160,8 @@ class Machine:
                 "rombar": 0,
             }
             devices += ["-device", json.dumps(device)]
-        memory = _bytes(system["memory"])
-        frequency = _hertz(system["counter_frequency"])
+        memory = _native.parse_size(system["memory"])
+        frequency = _native.parse_frequency(system["counter_frequency"])
         plugin = ",".join(
             [
                 str(engine),
@@ -278,17 +279,3 @@ class Machine:
                 raise WiretimeError(f"QEMU was ended by signal {-status}: {misfit(stderr)}")
             raise WiretimeError(misfit(stderr))
         return Outcome(last, console)
-
-
-def _bytes(text: str) -> int:
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)):
-        if text.endswith(unit):
-            return int(float(text.removesuffix(unit)) * scale)
-    raise WiretimeError(f"size {text!r} has no unit")
-
-
-def _hertz(text: str) -> int:
-    for unit, scale in (("GHz", 10**9), ("MHz", 10**6), ("kHz", 10**3), ("Hz", 1)):
-        if text.endswith(unit):
-            return round(float(text.removesuffix(unit)) * scale)
-    raise WiretimeError(f"frequency {text!r} has no unit")

@@ -35,6 +35,20 @@ fn parse_duration(text: &str) -> PyResult<u64> {
     Ok(duration.ps())
 }
 
+/// Bytes of a size such as `1GiB`.
+#[pyfunction]
+fn parse_size(text: &str) -> PyResult<u64> {
+    let size: wiretime_base::Bytes = text.parse().map_err(quantity_error)?;
+    Ok(size.bytes())
+}
+
+/// Hertz of a frequency such as `25MHz`.
+#[pyfunction]
+fn parse_frequency(text: &str) -> PyResult<u64> {
+    let frequency: wiretime_base::Frequency = text.parse().map_err(quantity_error)?;
+    Ok(frequency.hz())
+}
+
 fn quantity_error(e: wiretime_base::QuantityError) -> PyErr {
     PyValueError::new_err(e.to_string())
 }
@@ -45,5 +59,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
     m.add_function(wrap_pyfunction!(parse_duration, m)?)?;
+    m.add_function(wrap_pyfunction!(parse_size, m)?)?;
+    m.add_function(wrap_pyfunction!(parse_frequency, m)?)?;
     Ok(())
 }

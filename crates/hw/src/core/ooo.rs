@@ -212,11 +212,6 @@ impl Core {
         }
     }
 
-    /// Starts timing at `t` with nothing in flight.
-    pub fn start_at(&mut self, t: Ps) {
-        self.idle_until(t);
-    }
-
     /// An exception or interrupt: the pipeline drains and refills.
     pub fn exception(&mut self) {
         self.stats.exceptions += 1;

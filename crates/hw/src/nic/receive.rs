@@ -6,7 +6,7 @@ use super::e1000::descriptors::{RxWriteBack, RX_DD, RX_EOP, RX_IXSM};
 use super::ring::Ring;
 use crate::params;
 use std::collections::VecDeque;
-use wiretime_base::{stats, Ps};
+use wiretime_base::stats;
 
 stats! {
     /// What the receive path did.
@@ -139,9 +139,4 @@ impl Receive {
         let idle = self.in_flight.is_empty() && (self.fifo.is_empty() || self.ring.held.is_empty());
         self.pending.len() >= self.write_back_at || idle
     }
-}
-
-/// When the receive path may start on a frame: its processing is pipelined, so it delays but does not occupy.
-pub fn start(arrived: Ps, latency: Ps) -> Ps {
-    arrived + latency
 }

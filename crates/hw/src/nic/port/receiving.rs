@@ -5,7 +5,7 @@ use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::e1000::descriptors::{rx_buffer, SIZE};
 use crate::nic::e1000::{cause, reg, SharedRegisters};
 use crate::nic::ledger::Fate;
-use crate::nic::receive::{self, Cause, Stored};
+use crate::nic::receive::{Cause, Stored};
 use crate::wire::FCS;
 use wiretime_base::Ps;
 
@@ -79,7 +79,7 @@ impl<S: SharedRegisters> Port<S> {
         self.scratch.clear();
         self.scratch.extend_from_slice(self.generator.frame(frame.id));
         self.scratch.resize(in_memory as usize, 0); // the FCS, where it is kept: its value is not modelled
-        let begin = receive::start(t, self.packet_latency);
+        let begin = t + self.packet_latency;
         let mut sent = begin;
         for part in self.scratch.chunks(buffer_size as usize) {
             let Some((_, buffer)) = self.receive.ring.held.pop_front() else { break };
