@@ -59,7 +59,19 @@ def path_of(name: str) -> Path:
     return PLATFORMS / f"{name}.toml"
 
 
+def choices(node: Mapping[str, Any]) -> list[str]:
+    """Return the words that a parameter may have, where it has words."""
+    if "$ref" in node:
+        node = schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    listed: list[str] = list(node.get("enum", [])) + [choice["const"] for choice in node.get("oneOf", [])]
+    return listed
+
+
 def _value(key: str, text: str, known: Mapping[str, Mapping[str, Any]]) -> Any:
+    if known[key].get("type") == "boolean":
+        if text not in ("true", "false"):
+            raise WiretimeError(f"--set {key}={text}: must be true or false")
+        return text == "true"
     if known[key].get("type") == "integer":
         try:
             return int(text)
@@ -86,10 +98,13 @@ def _check(table: Table, source: str) -> Table:
         if key not in flat:
             raise WiretimeError(f"{source}: parameter {key} is missing")
         value = flat[key]
-        wanted = {"integer": int, "string": str}[str(node.get("type", "string"))]
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            kind = "a whole number" if wanted is int else "text with a unit"
+        wanted = {"integer": int, "string": str, "boolean": bool}[str(node.get("type", "string"))]
+        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
+            kind = {int: "a whole number", str: "text with a unit", bool: "true or false"}[wanted]
             raise WiretimeError(f"{source}: {key} is {value!r}: must be {kind}{_range(node)}")
+        words = choices(node)
+        if words and value not in words:
+            raise WiretimeError(f"{source}: {unknown(key, value, words)}")
         if isinstance(value, int) and "minimum" in node and not node["minimum"] <= value <= node["maximum"]:
             raise WiretimeError(f"{source}: {key} is {value}: must be{_range(node)}")
     try:

@@ -15,6 +15,11 @@ def _latency(ns: float) -> str:
     return f"{ns / 1000:.2f} us" if ns >= 10_000 else f"{ns:.0f} ns"
 
 
+def _sum(group: Mapping[str, int], prefix: str) -> int:
+    """Return a counter that is kept by requester, all together."""
+    return sum(value for name, value in group.items() if name.startswith(f"{prefix}_"))
+
+
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
 
@@ -78,8 +83,9 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
             )
             row(
                 "misses a packet",
-                f"{m['l1d_misses'] / packets:.2f}",
-                f"L1D; L2 {m['l2_misses'] / packets:.2f}, LLC {s['memory']['llc_misses'] / packets:.2f}",
+                f"{m['l1_dcache_load_misses'] / packets:.2f}",
+                f"L1D loads; L2 {_sum(m, 'l2_misses') / packets:.2f}, "
+                f"LLC {_sum(s['memory'], 'llc_misses') / packets:.2f}",
             )
     row(
         "simulated",

@@ -5,9 +5,19 @@
 
 pub mod core;
 pub mod dma;
+pub mod io;
 pub mod memory;
 pub mod nic;
 pub mod params;
 pub mod pci;
-pub mod pcie;
 pub mod wire;
+
+#[cfg(test)]
+mod testing {
+    //! What unit tests share.
+
+    /// The core's own platform.
+    pub fn platform() -> crate::params::Platform {
+        toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).unwrap()
+    }
+}

@@ -19,7 +19,7 @@ pub fn decode(word: u32) -> MicroOp {
     let bytes = word.to_le_bytes();
     let decoded = InstDecoder::default().decode(&mut U8Reader::new(&bytes));
     match decoded {
-        Ok(i) if i.opcode != Opcode::Invalid && i.opcode != Opcode::UDF => micro_op(word, &i).seal(),
+        Ok(i) if i.opcode != Opcode::Invalid && i.opcode != Opcode::UDF => micro_op(word, &i),
         _ => MicroOp::new(Class::Unknown),
     }
 }
@@ -111,6 +111,7 @@ fn load(name: &str, i: &Instruction, op: &mut MicroOp) {
             });
         }
     }
+    op.slots = operands::slots(data);
     debug_assert!(!name.starts_with("ST"));
 }
 
@@ -127,6 +128,7 @@ fn store(class: Class, i: &Instruction, op: &mut MicroOp) {
             data = rest;
         }
     }
+    op.slots = operands::slots(data);
     for o in data {
         operands::each(o, |r| {
             op.reads(r);

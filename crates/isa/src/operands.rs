@@ -85,6 +85,19 @@ pub fn data(i: &Instruction) -> &[Operand] {
     &i.operands[..end]
 }
 
+/// Turns of a 16-byte memory pipe that these data take.
+pub fn slots(data: &[Operand]) -> u8 {
+    let bytes: u32 = data
+        .iter()
+        .map(|o| match *o {
+            Operand::SIMDRegister(SIMDSizeCode::Q, _) => 16,
+            Operand::SIMDRegisterGroup(_, _, _, count) => 16 * u32::from(count),
+            _ => 8,
+        })
+        .sum();
+    bytes.div_ceil(16).max(1) as u8
+}
+
 /// Whether any data operand is a vector register.
 pub fn is_vector(o: &Operand) -> bool {
     matches!(

@@ -24,7 +24,7 @@ pub struct Engine {
     pub control: Control,
     /// QEMU's own condition wait, which ours falls back to.
     pub real_wait: Option<CondWait>,
-    /// Registers x0 to x30, sp, pc.
+    /// Registers x0 to x30, sp, pc, and those behind address translation.
     registers: [*mut c_void; REGISTERS],
     register_buffer: *mut api::GByteArray,
 }
@@ -160,9 +160,11 @@ fn misfit(problem: &str) -> ! {
     std::process::exit(crate::EXIT_MISFIT)
 }
 
-const REGISTERS: usize = 33;
+const REGISTERS: usize = 37;
 const SP: usize = 31;
 const PC: usize = 32;
+/// The system registers behind address translation.
+const TRANSLATION: [(usize, &str); 4] = [(33, "SCTLR_EL1"), (34, "TCR_EL1"), (35, "TTBR0_EL1"), (36, "TTBR1_EL1")];
 
 fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
     let mut found = [ptr::null_mut(); REGISTERS];
@@ -175,6 +177,7 @@ fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
         let name = match i {
             SP => "sp".to_owned(),
             PC => "pc".to_owned(),
+            n if n > PC => TRANSLATION[n - PC - 1].1.to_owned(),
             _ => format!("x{i}"),
         };
         // SAFETY: names are QEMU's strings.
@@ -197,6 +200,11 @@ impl Engine {
             0..=31 => Some(self.read(n as usize)),
             _ => None,
         }
+    }
+
+    /// SCTLR, TCR, TTBR0, TTBR1 of the running vCPU.
+    pub fn read_translation(&mut self) -> [u64; 4] {
+        TRANSLATION.map(|(which, _)| self.read(which))
     }
 
     fn read(&mut self, which: usize) -> u64 {

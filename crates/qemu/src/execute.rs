@@ -4,7 +4,7 @@ use crate::api::{self, MemInfo};
 use crate::clock;
 use crate::engine::{engine, Engine};
 use crate::internals::{self, Cpu, RunData};
-use crate::translate::{Block, InsnRef};
+use crate::translate::{encoding, Block, InsnRef};
 use crate::turns;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -41,6 +41,10 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         }
         v.block = block;
         v.timed = 0;
+        if v.translation.stale {
+            crate::run::read_translation(e, running);
+        }
+        let v = &mut e.vcpus[running];
         clock::set_local(v.local);
         e.run.apply_dma(v.local);
         e.turns.blocks += 1;
@@ -147,9 +151,22 @@ pub extern "C" fn synchronise(_: c_uint, data: *mut c_void) {
     time_up_to(e, running, index);
 }
 
-/// Cached translations of virtual addresses are no longer right.
+/// The registers behind address translation change.
 pub extern "C" fn translation_changed(_: c_uint, _: *mut c_void) {
-    engine().run.translations.clear();
+    let e = engine();
+    e.run.translations.clear();
+    let running = e.turns.running;
+    e.vcpus[running].translation.stale = true;
+}
+
+/// The guest invalidates TLB entries, by address or all: every core hears it.
+pub extern "C" fn translation_invalidated(_: c_uint, data: *mut c_void) {
+    let e = engine();
+    e.run.translations.clear();
+    // SAFETY: registered with an InsnRef.
+    let word = unsafe { reference(data) }.word;
+    let page = if encoding::invalidates_address(word) { e.read_register(word & 31, true) } else { None };
+    e.run.invalidate(page.map(|x| x << 12));
 }
 
 /// A PRFM or DC ZVA, which QEMU shows to no memory callback: compute and translate its address, and append it.
@@ -160,7 +177,9 @@ pub extern "C" fn hidden_access(_: c_uint, data: *mut c_void) {
     let Some((vaddr, kind)) = crate::run::hidden_address(e, r) else { return };
     let running = e.turns.running;
     let Some(paddr) = e.run.translations.translate(running, vaddr) else { return };
-    e.vcpus[running].accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, kind });
+    let v = &mut e.vcpus[running];
+    let vaddr = v.translation.tag(vaddr);
+    v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind });
 }
 
 /// A load, under full timing.
@@ -191,12 +210,14 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
     // SAFETY: registered with an InsnRef.
     let index = unsafe { reference(data) }.index as u16;
     let running = e.turns.running;
-    let mut event = MemEvent { paddr, value: 0, index, kind };
+    let (mut kind, mut value) = (kind, 0);
     if e.run.is_device_page(paddr) {
-        event.kind = device;
-        event.value = e.run.device_page_value(paddr);
+        kind = device;
+        value = e.run.device_page_value(paddr);
     }
-    e.vcpus[running].accesses.push(event);
+    let v = &mut e.vcpus[running];
+    let vaddr = v.translation.tag(vaddr);
+    v.accesses.push(MemEvent { paddr, vaddr, value, index, kind });
 }
 
 /// An access to a device has happened: at the end of its block, or re-executed alone after the block's first part.
@@ -234,7 +255,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
     if is_io {
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
-        v.accesses.push(MemEvent { paddr, value: 0, index: r.index as u16, kind });
+        v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind });
         if e.run.irq_pending() {
             e.turns.irq_due = true;
         }

@@ -6,7 +6,7 @@ use crate::execute;
 use crate::turns::Vcpu;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use wiretime_hw::core::{Class, MicroOp};
+use wiretime_hw::core::{Class, MicroOp, Quick};
 
 /// A translated block: straight-line code inside one page.
 pub struct Block {
@@ -14,8 +14,12 @@ pub struct Block {
     pub paddr: u64,
     /// Number of instructions.
     pub count: u32,
+    /// Virtual address of its first instruction where it was translated, tagged with that address space.
+    pub vaddr: u64,
     /// Decoded instructions; empty where only blocks are counted.
     pub ops: Box<[MicroOp]>,
+    /// What the core model looks at first of each.
+    pub quick: Box<[Quick]>,
     /// What instruction callbacks point to.
     pub insns: Box<[InsnRef]>,
 }
@@ -75,9 +79,17 @@ pub mod encoding {
     pub fn writes_timer(w: u32) -> bool {
         w & 0xfff8_f000 == 0xd518_e000
     }
-    /// `TLBI`, or `MSR` to a translation register: cached address translations go.
+    /// `TLBI`: cached address translations go.
+    pub fn invalidates_translation(w: u32) -> bool {
+        w & 0xfff8_f000 == 0xd508_8000
+    }
+    /// The form of `TLBI` that names an address.
+    pub fn invalidates_address(w: u32) -> bool {
+        invalidates_translation(w) && w >> 5 & 1 != 0
+    }
+    /// `MSR` to SCTLR, TTBR or TCR.
     pub fn changes_translation(w: u32) -> bool {
-        w & 0xfff8_f000 == 0xd508_8000 || w & 0xfff8_f000 == 0xd518_2000
+        w & 0xfff8_f000 == 0xd518_2000 || w & 0xfff8_ffe0 == 0xd518_1000
     }
     /// `DC ZVA, Xt`.
     pub fn zeroes_line(w: u32) -> bool {
@@ -99,7 +111,16 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     if !unsafe { api::qemu_plugin_translate_vaddr(vaddr, &mut paddr) } {
         paddr = vaddr & 0x0000_ffff_ffff_ffff;
     }
-    let mut block = Box::new(Block { paddr, count: count as u32, ops: Box::default(), insns: Box::default() });
+    let running = e.turns.running;
+    let vaddr = e.vcpus.get(running).map_or(vaddr, |v| v.translation.tag(vaddr));
+    let mut block = Box::new(Block {
+        paddr,
+        count: count as u32,
+        vaddr,
+        ops: Box::default(),
+        quick: Box::default(),
+        insns: Box::default(),
+    });
     let block_ptr: *const Block = &*block;
     let mut ops = Vec::with_capacity(if full { count } else { 0 });
     let mut insns = Vec::with_capacity(count);
@@ -115,6 +136,7 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
             ops.push(wiretime_isa::decode(word));
         }
     }
+    block.quick = ops.iter().map(MicroOp::quick).collect();
     block.ops = ops.into();
     block.insns = insns.into();
     register(e, tb, &block, full);
@@ -146,6 +168,8 @@ fn register(e: &Engine, tb: *mut Tb, block: &Block, full: bool) {
         if full {
             if encoding::changes_translation(word) {
                 call(execute::translation_changed, api::CB_NO_REGS);
+            } else if encoding::invalidates_translation(word) {
+                call(execute::translation_invalidated, api::CB_RW_REGS_PC);
             }
             match block.ops[reference.index as usize].class {
                 Class::Prefetch | Class::ZeroLine if e.run.sees_hidden_accesses() => {

@@ -5,6 +5,7 @@
 use crate::clock;
 use crate::engine::Engine;
 use crate::internals::{self, Cpu};
+use crate::run::Translation;
 use crate::translate::Block;
 use std::ptr;
 use wiretime_base::Ps;
@@ -21,6 +22,8 @@ pub struct Vcpu {
     pub block: *const Block,
     /// Instructions of `block` already timed.
     pub timed: u32,
+    /// Its translation registers.
+    pub translation: Translation,
     /// Memory accesses of `block`, in order.
     pub accesses: Vec<MemEvent>,
 }
@@ -33,6 +36,7 @@ impl Default for Vcpu {
             timed_local: 0,
             block: ptr::null(),
             timed: 0,
+            translation: Translation::default(),
             accesses: Vec::with_capacity(4096),
         }
     }

@@ -96,6 +96,16 @@ pub enum Class {
     Unknown,
 }
 
+impl Class {
+    fn is_memory(self) -> bool {
+        use Class::{Atomic, Load, LoadExclusive, LoadVector, Prefetch, Store, StoreExclusive, ZeroLine};
+        matches!(self, Load | LoadVector | LoadExclusive | Store | StoreExclusive | Atomic | Prefetch | ZeroLine)
+    }
+    fn serialises(self) -> bool {
+        matches!(self, Class::BarrierFull | Class::ContextSync | Class::SystemWrite)
+    }
+}
+
 /// Number of classes.
 pub const CLASSES: usize = Class::Unknown as usize + 1;
 
@@ -148,12 +158,35 @@ pub struct MicroOp {
     pub write_back: Option<Reg>,
     /// Sources from this index on are data of a store, not needed for its address.
     pub data_from: u8,
-    /// The first sources needed to start, padded; see [`MicroOp::seal`].
-    pub(super) quick_sources: [Reg; QUICK],
-    pub(super) quick_destination: Reg,
-    /// There is more than the quick fields hold.
-    pub(super) more: bool,
+    /// Slots of a memory pipe that it takes: one for every 16 bytes.
+    pub slots: u8,
 }
+
+/// What the core model looks at of nearly every instruction, in eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quick {
+    pub(super) class: Class,
+    pub(super) flags: u8,
+    pub(super) sources: [Reg; QUICK],
+    pub(super) destination: Reg,
+    pub(super) slots: u8,
+    pub(super) branch: Branch,
+}
+
+/// There is more in the [`MicroOp`]: sources, destinations, a base to write back.
+pub(super) const MORE: u8 = 1;
+/// Touches memory.
+pub(super) const MEMORY: u8 = 2;
+/// Orders what follows.
+pub(super) const ORDERS: u8 = 4;
+/// Takes a physical integer register.
+pub(super) const WRITES_INTEGER: u8 = 8;
+/// Takes a physical vector register.
+pub(super) const WRITES_VECTOR: u8 = 16;
+/// Takes an entry of the load queue.
+pub(super) const LOADS: u8 = 32;
+/// Takes an entry of the store queue.
+pub(super) const STORES: u8 = 64;
 
 impl MicroOp {
     /// A micro-operation of a class, without registers.
@@ -169,24 +202,36 @@ impl MicroOp {
             destination_count: 0,
             write_back: None,
             data_from: SOURCES as u8,
-            quick_sources: [REG_READY; QUICK],
-            quick_destination: REG_NOWHERE,
-            more: false,
+            slots: 1,
         }
     }
 
-    /// Derives what the core model uses from what the decoder has noted; to be called last.
+    /// What the core model looks at first.
     #[must_use]
-    pub fn seal(mut self) -> Self {
+    pub fn quick(&self) -> Quick {
         let needed = usize::from(self.data_from).min(usize::from(self.source_count));
-        for (quick, &source) in self.quick_sources.iter_mut().zip(&self.sources[..needed]) {
+        let mut sources = [REG_READY; QUICK];
+        for (quick, &source) in sources.iter_mut().zip(&self.sources[..needed]) {
             *quick = source;
         }
-        if self.destination_count > 0 {
-            self.quick_destination = self.destinations[0];
+        let destinations = self.destinations();
+        let mut flags = 0;
+        let mut set = |flag: u8, on: bool| flags |= if on { flag } else { 0 };
+        set(MORE, needed > QUICK || destinations.len() > 1 || self.write_back.is_some());
+        set(MEMORY, self.class.is_memory());
+        set(ORDERS, self.order != Order::default() || self.class.serialises());
+        set(WRITES_INTEGER, destinations.iter().any(|&r| r < REG_VECTOR || r == REG_FLAGS));
+        set(WRITES_VECTOR, destinations.iter().any(|r| (REG_VECTOR..REG_FLAGS).contains(r)));
+        set(LOADS, matches!(self.class, Class::Load | Class::LoadVector | Class::LoadExclusive | Class::Atomic));
+        set(STORES, matches!(self.class, Class::Store | Class::StoreExclusive | Class::ZeroLine | Class::Atomic));
+        Quick {
+            class: self.class,
+            flags,
+            sources,
+            destination: destinations.first().copied().unwrap_or(REG_NOWHERE),
+            slots: self.slots,
+            branch: self.branch,
         }
-        self.more = needed > QUICK || self.destination_count > 1 || self.write_back.is_some();
-        self
     }
 
     /// Sources needed to start beyond the quick ones.

@@ -1,4 +1,9 @@
-//! One set-associative cache: tags, states and the time each line's data is there. LRU replacement.
+//! One set-associative cache: tags, states, when each line's data is there, and replacement.
+//!
+//! RRIP and tree pseudo-LRU keep their state in the same word as LRU keeps its clock. Random takes a seeded sequence.
+
+use super::Level;
+use crate::params::Replacement;
 
 /// Line states.
 pub const DIRTY: u8 = 1;
@@ -6,15 +11,19 @@ pub const DIRTY: u8 = 1;
 pub const EXCLUSIVE: u8 = 2;
 /// Brought by DMA and not yet used by a core.
 pub const DMA: u8 = 4;
+/// Brought by a hardware prefetcher and not yet used.
+pub const PREFETCHED: u8 = 8;
 
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
 struct Line {
     /// When its data arrives, in the cache's own time unit.
     ready: u64,
-    /// Last use.
+    /// Replacement: last use (LRU), re-reference prediction (RRIP).
     used: u32,
     state: u8,
+    /// Where its data came from.
+    level: u8,
 }
 
 /// A line that had to go.
@@ -24,23 +33,41 @@ pub struct Victim {
     pub state: u8,
 }
 
+/// Two-bit re-reference predictions: an inserted line is expected late, a hit one soon.
+const RRIP_LONG: u32 = 2;
+const RRIP_DISTANT: u32 = 3;
+
 /// A cache. `ready` is in the owner's time unit (cycles for private caches, ps for the shared one).
 pub struct Cache {
     /// Line number plus one; 0 is invalid. Apart from the rest, so that a lookup touches one host line.
     tags: Vec<u64>,
     lines: Vec<Line>,
+    /// Tree pseudo-LRU: one bit a node, by set.
+    trees: Vec<u64>,
     set_mask: u64,
     ways: usize,
+    policy: Replacement,
     clock: u32,
+    random: u64,
 }
 
 impl Cache {
     /// `size` bytes in `ways` ways; the caller has checked the geometry.
-    pub fn new(size: u64, ways: u32) -> Self {
+    pub fn new(size: u64, ways: u32, policy: Replacement) -> Self {
         let sets = (size / (super::LINE * u64::from(ways))).max(1).next_power_of_two();
         let ways = ways as usize;
         let total = sets as usize * ways;
-        Self { tags: vec![0; total], lines: vec![Line::default(); total], set_mask: sets - 1, ways, clock: 0 }
+        let trees = if policy == Replacement::PseudoLru { sets as usize } else { 0 };
+        Self {
+            tags: vec![0; total],
+            lines: vec![Line::default(); total],
+            trees: vec![0; trees],
+            set_mask: sets - 1,
+            ways,
+            policy,
+            clock: 0,
+            random: 0x2545_f491_4f6c_dd1d,
+        }
     }
 
     #[inline]
@@ -52,10 +79,35 @@ impl Cache {
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<usize> {
         let at = self.find(line)?;
-        // 32 bits of use order wrap after 4e9 touches: one wrong victim a set then, deterministic.
-        self.clock = self.clock.wrapping_add(1);
-        self.lines[at].used = self.clock;
+        self.used(at, false);
         Some(at)
+    }
+
+    #[inline]
+    fn used(&mut self, at: usize, inserted: bool) {
+        match self.policy {
+            Replacement::Lru => {
+                // 32 bits of use order wrap after 4e9 touches: one wrong victim a set then, deterministic.
+                self.clock = self.clock.wrapping_add(1);
+                self.lines[at].used = self.clock;
+            }
+            Replacement::Random => {}
+            Replacement::Rrip => self.lines[at].used = if inserted { RRIP_LONG } else { 0 },
+            Replacement::PseudoLru => self.point_away(at),
+        }
+    }
+
+    /// Turns the tree's bits on the path to a way away from it.
+    fn point_away(&mut self, at: usize) {
+        let (set, way) = (at / self.ways, at % self.ways);
+        let leaves = self.ways.next_power_of_two();
+        let mut node = leaves + way;
+        while node > 1 {
+            let right = node & 1;
+            node >>= 1;
+            // A set bit points right.
+            self.trees[set] = self.trees[set] & !(1 << node) | u64::from(right == 0) << node;
+        }
     }
 
     /// Where `line` is, without using it.
@@ -70,6 +122,10 @@ impl Cache {
         self.lines[at].ready
     }
     #[inline]
+    pub fn level(&self, at: usize) -> Level {
+        Level::of(self.lines[at].level)
+    }
+    #[inline]
     pub fn state(&self, at: usize) -> u8 {
         self.lines[at].state
     }
@@ -78,22 +134,50 @@ impl Cache {
         self.lines[at].state = state;
     }
 
-    /// Puts `line` in one of the first `ways` ways (all where 0), in place of the least recently used.
-    pub fn insert(&mut self, line: u64, ready: u64, state: u8, ways: usize) -> Option<Victim> {
+    /// Puts `line` in one of the first `ways` ways (all where 0), in place of a victim of the policy's choice.
+    pub fn insert(&mut self, line: u64, ready: u64, level: Level, state: u8, ways: usize) -> Option<Victim> {
         let base = self.base(line);
         let limit = if ways == 0 { self.ways } else { ways.min(self.ways) };
-        self.clock = self.clock.wrapping_add(1);
-        let clock = self.clock;
-        let age = |way: usize| match self.tags[base + way] {
-            0 => u64::MAX,
-            _ => u64::from(clock.wrapping_sub(self.lines[base + way].used)),
-        };
-        // The oldest; the first of the free ones.
-        let way = (0..limit).rev().max_by_key(|&way| age(way)).unwrap_or(0);
-        let (tag, old) = (self.tags[base + way], self.lines[base + way]);
-        self.tags[base + way] = line + 1;
-        self.lines[base + way] = Line { ready, used: clock, state };
+        let free = self.tags[base..base + limit].iter().position(|&tag| tag == 0);
+        let at = base + free.unwrap_or_else(|| self.victim(base, limit));
+        let (tag, old) = (self.tags[at], self.lines[at]);
+        self.tags[at] = line + 1;
+        self.lines[at] = Line { ready, used: 0, state, level: level as u8 };
+        self.used(at, true);
         (tag != 0).then(|| Victim { line: tag - 1, state: old.state })
+    }
+
+    /// The way that has to go, among the first `limit` of the set at `base`, all taken.
+    fn victim(&mut self, base: usize, limit: usize) -> usize {
+        let set = &mut self.lines[base..base + limit];
+        match self.policy {
+            Replacement::Lru => {
+                let clock = self.clock;
+                // The first of the oldest.
+                (0..limit).rev().max_by_key(|&way| clock.wrapping_sub(set[way].used)).unwrap_or(0)
+            }
+            Replacement::Random => {
+                // xorshift64 (Marsaglia 2003)
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                (self.random % limit as u64) as usize
+            }
+            Replacement::Rrip => {
+                let oldest = set.iter().map(|l| l.used).max().unwrap_or(0);
+                set.iter_mut().for_each(|l| l.used += RRIP_DISTANT.saturating_sub(oldest));
+                set.iter().position(|l| l.used >= RRIP_DISTANT).unwrap_or(0)
+            }
+            Replacement::PseudoLru => {
+                let tree = self.trees[base / self.ways];
+                let leaves = self.ways.next_power_of_two();
+                let mut node = 1;
+                while node < leaves {
+                    node = node << 1 | (tree >> node & 1) as usize;
+                }
+                (node - leaves) % limit
+            }
+        }
     }
 
     /// Removes `line`; returns its state.
@@ -110,19 +194,60 @@ impl Cache {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use Replacement::{Lru, PseudoLru, Random, Rrip};
+
+    fn insert(c: &mut Cache, line: u64) -> Option<u64> {
+        c.insert(line, 0, Level::L2, 0, 0).map(|v| v.line)
+    }
 
     #[test]
     fn lru_and_way_limit() {
-        let mut c = Cache::new(4 * 64, 4); // one set
+        let mut c = Cache::new(4 * 64, 4, Lru); // one set
         for line in 0..4 {
-            assert_eq!(c.insert(line, 0, 0, 0), None);
+            assert_eq!(insert(&mut c, line), None);
         }
         c.touch(0);
-        assert_eq!(c.insert(9, 0, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
+        assert_eq!(c.insert(9, 0, Level::L2, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
         for line in 20..30 {
-            c.insert(line, 0, DMA, 2);
+            c.insert(line, 0, Level::L2, DMA, 2);
         }
         assert!(c.find(2).is_some() && c.find(3).is_some(), "ways 2 and 3 are out of reach of a two-way allocation");
+    }
+
+    #[test]
+    fn rrip_keeps_what_is_used_again_through_a_scan() {
+        let hits = |policy| {
+            let mut c = Cache::new(8 * 64, 8, policy);
+            let mut hits = 0;
+            for turn in 0..100u64 {
+                for line in 0..4 {
+                    for _ in 0..2 {
+                        hits += u32::from(c.touch(line).is_some());
+                        if c.find(line).is_none() {
+                            insert(&mut c, line);
+                        }
+                    }
+                }
+                for scan in 0..8 {
+                    insert(&mut c, 1000 + turn * 8 + scan);
+                }
+            }
+            hits
+        };
+        assert!(hits(Rrip) > 700 && hits(Lru) < 500, "{} against {}", hits(Rrip), hits(Lru));
+    }
+
+    #[test]
+    fn tree_plru_never_takes_the_last_used() {
+        let mut c = Cache::new(8 * 64, 8, PseudoLru);
+        for line in 0..8 {
+            insert(&mut c, line);
+        }
+        for line in 8..200u64 {
+            let used = line - 1;
+            c.touch(used);
+            assert_ne!(insert(&mut c, line), Some(used));
+        }
     }
 
     proptest! {
@@ -130,7 +255,7 @@ mod tests {
         #[test]
         fn behaves_like_lru_lists(accesses in prop::collection::vec(0u64..64, 1..400)) {
             let (ways, sets) = (4usize, 4u64);
-            let mut c = Cache::new(64 * 4 * sets, 4);
+            let mut c = Cache::new(64 * 4 * sets, 4, Lru);
             let mut lists: Vec<Vec<u64>> = vec![Vec::new(); sets as usize];
             for &line in &accesses {
                 let list = &mut lists[(line % sets) as usize];
@@ -139,11 +264,28 @@ mod tests {
                 if let Some(i) = hit {
                     list.remove(i);
                 } else {
-                    let victim = c.insert(line, 0, 0, 0).map(|v| v.line);
+                    let victim = insert(&mut c, line);
                     let expected = if list.len() == ways { list.pop() } else { None };
                     prop_assert_eq!(victim, expected);
                 }
                 list.insert(0, line);
+            }
+        }
+
+        /// Whatever the policy: no line twice, no more lines than ways, and what went in and did not leave is there.
+        #[test]
+        fn holds_what_it_took(accesses in prop::collection::vec(0u64..64, 1..400), policy in 0usize..4) {
+            let mut c = Cache::new(64 * 4 * 4, 4, [Lru, Random, PseudoLru, Rrip][policy]);
+            let mut held = std::collections::BTreeSet::new();
+            for &line in &accesses {
+                prop_assert_eq!(c.touch(line).is_some(), held.contains(&line));
+                if held.insert(line) {
+                    if let Some(victim) = insert(&mut c, line) {
+                        prop_assert_eq!(victim % 4, line % 4);
+                        prop_assert!(held.remove(&victim));
+                    }
+                }
+                prop_assert!(held.iter().filter(|&&l| l % 4 == line % 4).count() <= 4);
             }
         }
     }

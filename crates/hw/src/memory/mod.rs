@@ -1,14 +1,126 @@
 //! The memory system: private caches, the shared cache, DRAM, and the DMA that shares them.
+//!
+//! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
+//! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `device`: DMA.
+//! - `object`: what lines hold.
 
 mod cache;
+mod device;
 mod dram;
-mod hierarchy;
+mod mshr;
+mod object;
+mod prefetch;
+mod private;
+mod shared;
 
 pub use dram::{Dram, DramStats};
-pub use hierarchy::{MemoryStats, MemorySystem, PrivateStats, Requester};
+pub use object::{Object, ObjectStats, Objects};
+pub use private::PrivateStats;
+pub use shared::MemoryStats;
+
+use crate::params::Platform;
+use private::Private;
+use shared::Shared;
+use wiretime_base::Clock;
 
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;
+
+/// Who asks: for counters, DCA and attribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requester {
+    /// Instruction fetch.
+    Fetch,
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// A software or hardware prefetch.
+    Prefetch,
+    /// A page walk.
+    Walk,
+    /// A device.
+    Dma,
+}
+
+/// Where data came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Level {
+    /// The L1.
+    L1,
+    /// The L2.
+    L2,
+    /// The LLC.
+    Llc,
+    /// Another core's cache.
+    Snoop,
+    /// DRAM.
+    Dram,
+}
+
+impl Level {
+    #[inline]
+    fn of(n: u8) -> Self {
+        match n {
+            0 => Self::L1,
+            1 => Self::L2,
+            2 => Self::Llc,
+            3 => Self::Snoop,
+            _ => Self::Dram,
+        }
+    }
+}
+
+/// All caches and DRAM of a machine.
+///
+/// Private caches work in core cycles, the LLC and DRAM in picoseconds. A miss puts the line's tag in place at once and
+/// notes when its data arrives: later accesses wait for it, which is what an MSHR merge does. A full MSHR file delays
+/// the miss.
+pub struct MemorySystem {
+    private: Vec<Private>,
+    shared: Shared,
+    clock: Clock,
+    l1d_latency: u64,
+    l2_latency: u64,
+    l2_inclusive: bool,
+    /// What lines hold.
+    pub objects: Objects,
+}
+
+impl MemorySystem {
+    /// As the platform says, for `cores` cores.
+    #[must_use]
+    pub fn new(p: &Platform, cores: usize) -> Self {
+        Self {
+            private: (0..cores).map(|_| Private::new(p)).collect(),
+            shared: Shared::new(p, cores),
+            clock: Clock::of(p.core.frequency),
+            l1d_latency: p.l1d.latency.into(),
+            l2_latency: p.l2.latency.into(),
+            l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
+            objects: Objects::default(),
+        }
+    }
+
+    /// Counters of core `i`'s caches.
+    #[must_use]
+    pub fn private_stats(&self, i: usize) -> &PrivateStats {
+        &self.private[i].stats
+    }
+
+    /// Counters of what is shared.
+    #[must_use]
+    pub fn stats(&self) -> &MemoryStats {
+        &self.shared.stats
+    }
+
+    /// Counters of DRAM.
+    #[must_use]
+    pub fn dram_stats(&self) -> &DramStats {
+        &self.shared.dram.stats
+    }
+}
 
 /// Guest memory as devices see it. Addresses outside are refused, never fatal.
 pub trait GuestMemory {

@@ -1,4 +1,4 @@
-//! The transmit path: descriptor cache, payload reads within the tag limit, FIFO in bytes, frames onto the wire.
+//! The transmit path: descriptor cache, payload reads, so many at a time, FIFO in bytes, frames onto the wire.
 //!
 //! Payload reads complete in order. Left out: priorities, launch times, several queues.
 
@@ -39,7 +39,7 @@ pub struct Transmit {
     pub fifo_used: u64,
     /// Payload reads under way: descriptor and its length.
     pub reading: VecDeque<(u32, TxDescriptor)>,
-    pub tags: usize,
+    pub readers: usize,
     /// The packet being gathered.
     pub packet: Vec<u8>,
     pub offload: Option<Offload>,
@@ -55,13 +55,13 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    pub fn new(p: &params::Nic, tags: u32) -> Self {
+    pub fn new(p: &params::Nic) -> Self {
         Self {
             ring: Ring::new(p),
             fifo_size: p.tx_fifo.bytes(),
             fifo_used: 0,
             reading: VecDeque::with_capacity(64),
-            tags: tags as usize,
+            readers: p.tx_packets_in_flight as usize,
             packet: Vec::with_capacity(super::e1000::offload::PACKET_MAX),
             offload: None,
             carries: None,

@@ -2,18 +2,21 @@
 //!
 //! - `stage`: from boot to the end, decided at window boundaries.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
+//! - `pages`: the guest's page tables, for the TLB models.
 //! - `report`: the result.
 
 mod hidden;
+mod pages;
 mod report;
 mod stage;
 
 pub use hidden::{hidden_address, Translations};
+pub use pages::{read_translation, Translation};
 pub use stage::{at_exit, window_tick, Stage};
 
 use crate::control::{Config, RunSettings, StartAt, Timing};
 use crate::internals;
-use crate::memory::SharedPages;
+use crate::memory::{GuestRam, SharedPages};
 use crate::translate::Block;
 use crate::turns::Vcpu;
 use crate::vfio::{ControlDevice, NicDevice};
@@ -43,6 +46,8 @@ pub struct Run {
     /// Translations of virtual addresses for accesses that QEMU does not show.
     pub translations: Translations,
     boot_instruction: Ps,
+    /// Guest memory, for page walks.
+    ram: GuestRam,
     /// When the next DMA write becomes visible.
     next_write: Ps,
     /// Where the NIC's BAR0 stands, and its shared register pages, in guest physical addresses.
@@ -96,16 +101,16 @@ impl Run {
         )?;
         let registers = Registers::new(s.mac, SharedPages::new()?);
         let port = Port::new(p, registers, generator, Sink::new(s.timestamp_offset), s.forwards);
-        let round_trip = 2 * p.pcie.latency.ps();
         Ok(Self {
             settings: s.clone(),
             platform: p.clone(),
             stage: Stage::Boot,
-            cores: (0..cores).map(|i| Core::new(&p.core, i, round_trip)).collect(),
+            cores: (0..cores).map(|i| Core::new(p, i)).collect(),
             memory: MemorySystem::new(p, cores),
             nic: Arc::new(Mutex::new(NicDevice::new(port, s.mapped_doorbells))),
             control: Arc::new(Mutex::new(ControlDevice::default())),
             translations: Translations::default(),
+            ram: GuestRam::default(),
             boot_instruction: p.system.boot_instruction_time.ps(),
             next_write: Ps::MAX,
             bar: 0,
@@ -137,7 +142,7 @@ impl Run {
     /// The first window's length.
     pub fn boot_quantum(&self) -> Ps {
         if self.settings.timing == Timing::Always {
-            self.platform.system.quantum.ps()
+            self.platform.quantum()
         } else {
             BOOT_QUANTUM
         }
@@ -179,8 +184,9 @@ impl Run {
             if v.local != v.timed_local {
                 core.idle_until(v.local); // it slept, or ran untimed
             }
-            let reference = BlockRef { paddr: block.paddr, ops: &block.ops };
-            core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory);
+            let reference = BlockRef { paddr: block.paddr, vaddr: block.vaddr, quick: &block.quick, ops: &block.ops };
+            let mut tables = pages::Tables { registers: &v.translation, ram: self.ram };
+            core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory, &mut tables);
             v.local = core.now();
             v.timed_local = v.local;
             if !core.device_stores.is_empty() {
@@ -231,6 +237,14 @@ impl Run {
         }
         nic.port.advance(end, &mut self.memory, &nic.ram);
         self.next_write = nic.port.writes.next_time();
+        self.ram = nic.ram;
+    }
+
+    /// Cached translations go, of one page or all, on every core.
+    pub fn invalidate(&mut self, page: Option<u64>) {
+        for core in &mut self.cores {
+            core.invalidate_translations(page);
+        }
     }
 
     fn full_timing_of(&self, stage: Stage) -> bool {

@@ -4,8 +4,8 @@ use super::{lock, Run};
 use serde_json::{json, Map, Value};
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::CoreStats;
-use wiretime_hw::memory::{DramStats, MemoryStats, PrivateStats};
+use wiretime_hw::core::{CoreStats, StallStats, TlbStats};
+use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
 use wiretime_hw::nic::PortStats;
 
 /// All counters at one time.
@@ -13,7 +13,10 @@ pub struct Snapshot {
     pub time: Ps,
     pub cores: Vec<CoreStats>,
     pub private: Vec<PrivateStats>,
+    pub stalls: Vec<StallStats>,
+    pub tlbs: Vec<TlbStats>,
     pub memory: MemoryStats,
+    pub objects: ObjectStats,
     pub dram: DramStats,
     pub port: PortStats,
     pub instructions: Vec<u64>,
@@ -26,21 +29,24 @@ fn group<G: StatGroup>(from: &G, to: &G) -> Value {
 }
 
 fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
-    let cores: Vec<Value> = a
-        .cores
-        .iter()
-        .zip(&b.cores)
-        .zip(a.private.iter().zip(&b.private))
-        .map(|((c0, c1), (p0, p1))| json!({ "core": group(c0, c1), "caches": group(p0, p1) }))
-        .collect();
+    let core = |i: usize| {
+        json!({
+            "core": group(&a.cores[i], &b.cores[i]),
+            "stalls": group(&a.stalls[i], &b.stalls[i]),
+            "tlb": group(&a.tlbs[i], &b.tlbs[i]),
+            "caches": group(&a.private[i], &b.private[i]),
+        })
+    };
+    let cores: Vec<Value> = (0..a.cores.len()).map(core).collect();
     json!({
         "time_ps": b.time - a.time,
         "cores": cores,
         "memory": group(&a.memory, &b.memory),
+        "objects": group(&a.objects, &b.objects),
         "dram": group(&a.dram, &b.dram),
         "receive": group(&a.port.receive, &b.port.receive),
         "transmit": group(&a.port.transmit, &b.port.transmit),
-        "pcie": group(&a.port.pcie, &b.port.pcie),
+        "io": group(&a.port.io, &b.port.io),
     })
 }
 

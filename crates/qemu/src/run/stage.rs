@@ -156,11 +156,7 @@ impl Run {
         self.begin = window_end;
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
         lock(&self.nic).port.start_traffic(self.begin, warm_up, duration);
-        Some(if self.settings.timing == Timing::Blocks {
-            super::BOOT_QUANTUM
-        } else {
-            self.platform.system.quantum.ps()
-        })
+        Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.quantum() })
     }
 
     fn traffic_tick(&mut self, t: Ps) -> Option<Ps> {
@@ -202,7 +198,10 @@ impl Run {
             time: t,
             cores: self.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
             private: (0..self.cores.len()).map(|i| self.memory.private_stats(i).clone()).collect(),
-            memory: self.memory.stats.clone(),
+            stalls: self.cores.iter().map(wiretime_hw::core::Core::stall_stats).collect(),
+            tlbs: self.cores.iter().map(wiretime_hw::core::Core::tlb_stats).collect(),
+            memory: self.memory.stats().clone(),
+            objects: self.memory.objects.stats(),
             dram: self.memory.dram_stats().clone(),
             port: nic.port.stats(),
             instructions: self.instructions.clone(),

@@ -12,9 +12,9 @@ use super::ledger::{Counts, Ledger, ModelCounters};
 use super::receive::{Receive, ReceiveStats};
 use super::transmit::{Transmit, TransmitStats};
 use crate::dma::DmaWrites;
-use crate::memory::{GuestMemory, MemorySystem};
+use crate::io::{Io, IoStats};
+use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
-use crate::pcie::{Pcie, PcieStats};
 use crate::wire::{Generator, Sink};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
@@ -67,7 +67,7 @@ pub enum Phase {
 pub struct PortStats {
     pub receive: ReceiveStats,
     pub transmit: TransmitStats,
-    pub pcie: PcieStats,
+    pub io: IoStats,
 }
 
 /// A NIC port with its peer.
@@ -85,7 +85,7 @@ pub struct Port<S> {
     generator: Generator,
     receive: Receive,
     transmit: Transmit,
-    pcie: Pcie,
+    io: Io,
     events: EventQueue<Event>,
     wire_out: Calendar,
     line: BitRate,
@@ -118,8 +118,8 @@ impl<S: SharedRegisters> Port<S> {
             trapped_tails: Vec::new(),
             generator,
             receive: Receive::new(&p.nic),
-            transmit: Transmit::new(&p.nic, p.pcie.tags),
-            pcie: Pcie::new(&p.pcie),
+            transmit: Transmit::new(&p.nic),
+            io: Io::new(p),
             events: EventQueue::default(),
             wire_out: Calendar::new(WIRE_WINDOW),
             line: p.link.rate,
@@ -143,11 +143,7 @@ impl<S: SharedRegisters> Port<S> {
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> PortStats {
-        PortStats {
-            receive: self.receive.stats.clone(),
-            transmit: self.transmit.stats.clone(),
-            pcie: self.pcie.stats.clone(),
-        }
+        PortStats { receive: self.receive.stats.clone(), transmit: self.transmit.stats.clone(), io: self.io.stats() }
     }
 
     /// Bytes of cohort packets that came back.
@@ -224,7 +220,7 @@ impl<S: SharedRegisters> Port<S> {
     pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
         self.note_tail(offset, value);
         self.registers.shared.store(offset, value);
-        let arrives = self.pcie.register_write(t).max(self.now);
+        let arrives = self.io.register_write(t).max(self.now);
         self.events.push(arrives, Event::Doorbell { offset, value });
     }
 
@@ -344,7 +340,9 @@ impl<S: SharedRegisters> Port<S> {
     /// Reads descriptors; returns when they are here.
     fn fetch(&mut self, t: Ps, base: u64, index: u32, count: u32, memory: &mut MemorySystem) -> Ps {
         let address = base.wrapping_add(u64::from(index) * SIZE);
-        self.pcie.read(t, address, u64::from(count) * SIZE, memory)
+        let length = u64::from(count) * SIZE;
+        memory.objects.mark(address, length, Object::Descriptor);
+        self.io.read(t, address, length, memory)
     }
 
     /// What became of the cohort, of the load, and of all packets; and everything that does not balance.

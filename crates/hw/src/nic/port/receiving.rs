@@ -84,8 +84,8 @@ impl<S: SharedRegisters> Port<S> {
         for part in self.scratch.chunks(buffer_size as usize) {
             let Some((_, buffer)) = self.receive.ring.held.pop_front() else { break };
             let length = part.len() as u64;
-            let (left, at_host) = self.pcie.write(begin, buffer, length);
-            let visible = memory.dma_write(buffer, length, at_host);
+            memory.objects.mark_buffer(buffer, length);
+            let (left, visible) = self.io.write(begin, buffer, length, memory);
             self.writes.push(visible, buffer, part);
             self.receive.parts.push_back((buffer, length as u32));
             sent = sent.max(left);
@@ -124,8 +124,7 @@ impl<S: SharedRegisters> Port<S> {
             let n = rest.len().min((entries - head) as usize);
             let address = base.wrapping_add(u64::from(head) * SIZE);
             let length = n as u64 * SIZE;
-            let (_, at_host) = self.pcie.write(t, address, length);
-            let when = memory.dma_write(address, length, at_host);
+            let (_, when) = self.io.write(t, address, length, memory);
             self.scratch.clear();
             for d in &rest[..n] {
                 self.scratch.extend_from_slice(&d.bytes());

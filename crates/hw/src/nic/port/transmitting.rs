@@ -27,7 +27,7 @@ impl<S: SharedRegisters> Port<S> {
             self.events.push(done, Event::TxDescriptors { index, count, epoch });
         }
         while let Some(&(index, d)) = self.transmit.ring.held.front() {
-            if self.transmit.reading.len() >= self.transmit.tags {
+            if self.transmit.reading.len() >= self.transmit.readers {
                 break;
             }
             let mut done = t.max(self.last_payload);
@@ -38,7 +38,7 @@ impl<S: SharedRegisters> Port<S> {
                 }
                 self.transmit.occupy(length);
                 if length > 0 {
-                    done = done.max(self.pcie.read(t, data.buffer, length, memory));
+                    done = done.max(self.io.read(t, data.buffer, length, memory));
                 }
             }
             self.transmit.ring.held.pop_front();
@@ -140,8 +140,7 @@ impl<S: SharedRegisters> Port<S> {
         self.transmit.since_report = 0;
         self.transmit.stats.write_backs += 1;
         let address = base.wrapping_add(u64::from(index) * SIZE + 8);
-        let (_, at_host) = self.pcie.write(t, address, 8);
-        let when = memory.dma_write(address, 8, at_host);
+        let (_, when) = self.io.write(t, address, 8, memory);
         let visible = self.writes.push(when, address, &d.done());
         let empty = if self.transmit.ring.unfetched(entries) == 0 { cause::TXQE } else { 0 };
         self.events.push(visible, Event::Interrupt { causes: cause::TXDW | empty });

@@ -1,0 +1,207 @@
+//! Loads, stores and device accesses of a core: translation, store-to-load forwarding, ordering, the store buffer.
+//!
+//! A store leaves the store buffer once it has committed, whatever the others do; a barrier orders. A device store
+//! (doorbell) waits there until the root complex accepts it, one after the other. Left out: the store buffer merges
+//! nothing but device stores under write combining.
+
+use super::pipeline::{Core, FORWARD_SLOTS};
+use super::stall::Cause;
+use super::tlb::Walker;
+use super::uop::Class;
+use crate::memory::{Level, MemorySystem, LINE};
+use wiretime_base::Ps;
+
+/// What kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MemKind {
+    /// From memory.
+    Load,
+    /// To memory.
+    Store,
+    /// Software prefetch.
+    Prefetch,
+    /// Zeroes a line.
+    ZeroLine,
+    /// From a device.
+    DeviceLoad,
+    /// To a device.
+    DeviceStore,
+}
+
+/// One access of one instruction, as it executed.
+#[derive(Clone, Copy, Debug)]
+pub struct MemEvent {
+    /// Physical address.
+    pub paddr: u64,
+    /// Virtual address, tagged with its address space.
+    pub vaddr: u64,
+    /// Value stored, for device stores seen by address alone.
+    pub value: u32,
+    /// Which instruction of the block.
+    pub index: u16,
+    /// Kind.
+    pub kind: MemKind,
+}
+
+/// A device store that left the core: when, where, what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceAccess {
+    /// When the root complex accepted it.
+    pub time: Ps,
+    /// Physical address.
+    pub paddr: u64,
+    /// Value.
+    pub value: u32,
+}
+
+impl From<Level> for Cause {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::L1 => Cause::Core,
+            Level::L2 => Cause::L2,
+            Level::Llc => Cause::Llc,
+            Level::Snoop => Cause::Snoop,
+            Level::Dram => Cause::Dram,
+        }
+    }
+}
+
+impl Core {
+    /// Times the accesses of one instruction that starts at `start` and has its data at `data`; returns when it is
+    /// complete, and what it waited for longest.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub(super) fn access(
+        &mut self,
+        class: Class,
+        start: u64,
+        data: u64,
+        accesses: &[MemEvent],
+        pc: u64,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> (u64, Cause) {
+        let mut complete = start + 1;
+        let mut cause = Cause::Core;
+        let mut last = (u64::MAX, MemKind::Prefetch);
+        let extra = u64::from(self.slots[class as usize].latency);
+        for a in accesses {
+            // One access a line and instruction: LDP, LD1 and unaligned accesses come in pieces.
+            let key = (a.paddr / LINE, a.kind);
+            let first = key != last;
+            last = key;
+            match a.kind {
+                MemKind::Load => {
+                    if first {
+                        let (done, why) = self.load(a, start, pc, memory, walker);
+                        if done + extra > complete {
+                            (complete, cause) = (done + extra, why);
+                        }
+                    }
+                    let (address, ready) = self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS];
+                    if address == a.paddr >> 3 && ready >= start {
+                        self.stats.store_forwards += 1;
+                        complete = complete.max(ready + self.forward_latency);
+                        self.last_load = self.last_load.max(complete);
+                    }
+                }
+                MemKind::Store => {
+                    if class == Class::Atomic || class == Class::StoreExclusive {
+                        let ordered = complete.max(data).max(self.last_commit).max(self.store_fence);
+                        let done = if first { self.store(a, ordered, memory, walker) } else { ordered };
+                        complete = complete.max(done + extra);
+                    } else {
+                        complete = complete.max(data + extra);
+                        if first {
+                            self.store(a, complete.max(self.last_commit).max(self.store_fence), memory, walker);
+                        }
+                    }
+                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] = (a.paddr >> 3, complete);
+                }
+                MemKind::Prefetch => {
+                    let t = start.max(self.load_fence);
+                    let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
+                    memory.prefetch(self.index, a.paddr, t + walk);
+                }
+                MemKind::ZeroLine => {
+                    let t = start.max(self.last_commit).max(self.store_fence);
+                    let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
+                    let (done, level) = memory.zero_line(self.index, a.paddr, t + walk);
+                    self.stored(done, level.into());
+                }
+                MemKind::DeviceLoad => {
+                    (complete, cause) = (self.device_load(start), Cause::Device);
+                }
+                MemKind::DeviceStore => {
+                    complete = complete.max(data);
+                    self.device_store(a, complete);
+                }
+            }
+        }
+        if complete > self.pending.0 && cause != Cause::Core {
+            self.pending = (complete, cause);
+        }
+        (complete, cause)
+    }
+
+    #[inline]
+    fn load(
+        &mut self,
+        a: &MemEvent,
+        start: u64,
+        pc: u64,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> (u64, Cause) {
+        self.stats.loads += 1;
+        let t = start.max(self.load_fence);
+        let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
+        let (done, level) = memory.load(self.index, a.paddr, pc, t + walk);
+        self.last_load = self.last_load.max(done);
+        (done, if walk * 2 > done - t { Cause::Dtlb } else { level.into() })
+    }
+
+    /// A store leaves the store buffer at `t`; returns when the L1D has it.
+    #[inline]
+    fn store(&mut self, a: &MemEvent, t: u64, memory: &mut MemorySystem, walker: &mut impl Walker) -> u64 {
+        self.stats.stores += 1;
+        let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
+        let (done, level) = memory.store(self.index, a.paddr, t + walk);
+        self.stored(done, if walk > 0 { Cause::Dtlb } else { level.into() });
+        done
+    }
+
+    #[inline]
+    fn stored(&mut self, done: u64, cause: Cause) {
+        self.stores.take(done);
+        self.last_store = self.last_store.max(done);
+        self.store_cause = if cause == Cause::Core { Cause::Store } else { cause };
+    }
+
+    /// Not speculative: waits until everything before it has committed, and the stores have gone.
+    fn device_load(&mut self, start: u64) -> u64 {
+        self.stats.mmio_reads += 1;
+        let t = start.max(self.last_commit).max(self.load_fence).max(self.last_store);
+        let done = t + self.device_read;
+        self.last_load = self.last_load.max(done);
+        done
+    }
+
+    fn device_store(&mut self, a: &MemEvent, complete: u64) {
+        self.stats.mmio_writes += 1;
+        let t = complete.max(self.last_commit).max(self.store_fence);
+        let (sent, accepted, line) = self.device;
+        let combined = self.write_combining && line == a.paddr / LINE && sent > t;
+        if !combined {
+            let sent = t.max(accepted);
+            self.device = (sent, sent + self.device_write, a.paddr / LINE);
+        }
+        let accepted = self.device.1;
+        self.stats.mmio_write_cycles += accepted - t;
+        self.stores.take(accepted);
+        self.last_store = self.last_store.max(accepted);
+        self.store_cause = Cause::Device;
+        self.device_stores.push(DeviceAccess { time: self.clock.at(accepted), paddr: a.paddr, value: a.value });
+    }
+}

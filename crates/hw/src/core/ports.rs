@@ -1,0 +1,176 @@
+//! Issue: ports by cycle, and issue queues by occupancy.
+//!
+//! Instructions are timed in program order but start in any order, so a port is a calendar of cycles: a ring of busy
+//! masks. A cycle more than [`WINDOW`] ahead of another that is still looked at may take its place: a port is then
+//! booked twice, in runs of misses where ports do not matter.
+
+use super::timing::{PortMask, Slot};
+
+/// Cycles that the rings remember.
+const WINDOW: u64 = 1024;
+
+/// Busy ports by cycle. An entry is `cycle / WINDOW << 16 | mask`; one of another turn is free.
+pub struct Ports {
+    ring: Box<[u32; WINDOW as usize]>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self { ring: Box::new([0; WINDOW as usize]) }
+    }
+}
+
+impl Ports {
+    /// Takes one of the ports in `mask` in the first cycle from `t` on that has one free, for `interval` cycles.
+    /// An empty mask needs no port.
+    #[inline]
+    pub fn reserve(&mut self, mut t: u64, slot: &Slot) -> u64 {
+        loop {
+            let entry = &mut self.ring[(t % WINDOW) as usize];
+            let turn = ((t / WINDOW) as u32) << 16;
+            let busy = if *entry & 0xffff_0000 == turn { *entry as PortMask } else { 0 };
+            let free = slot.ports & !busy;
+            if free != 0 {
+                let pick = free & free.wrapping_neg();
+                *entry = turn | u32::from(busy | pick);
+                if slot.interval > 1 {
+                    self.hold(t, pick, slot.interval);
+                }
+                return t;
+            }
+            if slot.ports == 0 {
+                return t;
+            }
+            t += 1;
+        }
+    }
+
+    /// An unpipelined operation keeps its port.
+    #[cold]
+    fn hold(&mut self, t: u64, pick: PortMask, interval: u8) {
+        for t in t + 1..t + u64::from(interval) {
+            let entry = &mut self.ring[(t % WINDOW) as usize];
+            let turn = ((t / WINDOW) as u32) << 16;
+            let busy = if *entry & 0xffff_0000 == turn { *entry as PortMask } else { 0 };
+            *entry = turn | u32::from(busy | pick);
+        }
+    }
+}
+
+/// An issue queue: entries are taken at dispatch and freed at issue, in any order.
+pub struct IssueQueue {
+    /// How many leave in each cycle from `base` on.
+    leaving: Box<[u8; WINDOW as usize]>,
+    base: u64,
+    used: u32,
+    size: u32,
+}
+
+impl IssueQueue {
+    pub fn new(size: u32) -> Self {
+        Self { leaving: Box::new([0; WINDOW as usize]), base: 0, used: 0, size }
+    }
+
+    /// When an instruction that comes at `t` finds room.
+    #[inline]
+    pub fn room(&mut self, t: u64) -> u64 {
+        if self.used < self.size {
+            return t;
+        }
+        self.drain(t);
+        let mut t = t;
+        while self.used >= self.size {
+            t += 1;
+            self.drain(t);
+        }
+        t
+    }
+
+    /// An instruction stays until `t`, when it issues. More than a window ahead it leaves early.
+    #[inline]
+    pub fn enter(&mut self, dispatched: u64, issued: u64) {
+        let mut at = issued;
+        if at >= self.base + WINDOW {
+            self.drain(dispatched);
+            at = at.min(self.base + WINDOW - 1);
+        }
+        let count = &mut self.leaving[(at.max(self.base) % WINDOW) as usize];
+        if *count < u8::MAX {
+            *count += 1;
+            self.used += 1;
+        }
+    }
+
+    fn drain(&mut self, t: u64) {
+        if t >= self.base + WINDOW {
+            self.leaving.fill(0);
+            self.used = 0;
+            self.base = t + 1;
+            return;
+        }
+        while self.base <= t {
+            let count = &mut self.leaving[(self.base % WINDOW) as usize];
+            self.used -= u32::from(std::mem::take(count));
+            self.base += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn slot(ports: PortMask, interval: u8) -> Slot {
+        Slot { latency: 1, ports, interval, queue: 0 }
+    }
+
+    #[test]
+    fn two_ports_two_a_cycle_and_gaps_are_used() {
+        let mut p = Ports::default();
+        let s = slot(0b11, 1);
+        assert_eq!([0; 5].map(|_| p.reserve(10, &s)), [10, 10, 11, 11, 12]);
+        assert_eq!(p.reserve(5, &s), 5);
+        assert_eq!(p.reserve(10, &slot(0, 1)), 10, "no port wanted");
+    }
+
+    #[test]
+    fn an_unpipelined_unit_is_taken() {
+        let mut p = Ports::default();
+        let s = slot(1, 7);
+        assert_eq!([0; 3].map(|_| p.reserve(0, &s)), [0, 7, 14]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_a_cycle_than_ports(arrivals in prop::collection::vec(0u64..300, 1..600)) {
+            let mut p = Ports::default();
+            let mut counts = vec![0u32; 1024];
+            for &t in &arrivals {
+                let at = p.reserve(t, &slot(0b111, 1));
+                prop_assert!(at >= t);
+                counts[at as usize] += 1;
+                prop_assert!(counts[at as usize] <= 3);
+                prop_assert!((t..at).all(|c| counts[c as usize] == 3), "an earlier cycle had room");
+            }
+        }
+
+        /// Against a list of when each entry leaves.
+        #[test]
+        fn a_queue_is_never_overfull(lengths in prop::collection::vec((0u64..3, 1u64..400), 1..300)) {
+            let mut q = IssueQueue::new(8);
+            let mut inside: Vec<u64> = Vec::new();
+            let mut t = 0;
+            for &(gap, stay) in &lengths {
+                let room = q.room(t + gap);
+                t += gap;
+                while inside.iter().filter(|&&leaves| leaves > t).count() >= 8 {
+                    t += 1;
+                }
+                prop_assert_eq!(room, t);
+                q.enter(t, t + stay);
+                inside.push(t + stay);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where cycles go: each cycle in which nothing is dispatched has one cause (a CPI stack).
+//!
+//! A full reorder buffer is charged to what its head waits for; a full queue to the longest access under way, else to
+//! itself. What overlaps with the cause is not charged.
+
+use wiretime_base::stats;
+
+/// Why dispatch waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cause {
+    /// Dependencies and latencies inside the core, L1D hits among them.
+    Core,
+    /// Instruction fetch missed in the L1I.
+    L1i,
+    /// Translation of an instruction's address.
+    Itlb,
+    /// A mispredicted branch.
+    Mispredict,
+    /// A taken branch's target came late, or fetch could not keep up.
+    Fetch,
+    /// An exception or interrupt.
+    Exception,
+    /// An issue queue was full.
+    Queue,
+    /// No physical register was free.
+    Registers,
+    /// Data from the L2.
+    L2,
+    /// Data from the LLC.
+    Llc,
+    /// Data or permission from another core's cache.
+    Snoop,
+    /// Data from DRAM.
+    Dram,
+    /// Translation of a data address.
+    Dtlb,
+    /// The store queue was full.
+    Store,
+    /// A device: a read under way, or a doorbell not yet accepted.
+    Device,
+    /// A barrier or a system register.
+    Barrier,
+}
+
+/// Number of causes.
+pub const CAUSES: usize = Cause::Barrier as usize + 1;
+
+stats! {
+    /// Cycles by cause: a CPI stack. They add up to the core's cycles.
+    pub struct StallStats {
+        base: "cycles", "cycles in which instructions were dispatched";
+        core: "cycles", "waited for results inside the core, L1D hits among them";
+        l1i_miss: "cycles", "waited for instructions from beyond the L1I";
+        itlb_miss: "cycles", "waited for the translation of an instruction's address";
+        branch_mispredict: "cycles", "waited for the right path";
+        fetch: "cycles", "waited for a taken branch's target or for fetch";
+        exception: "cycles", "waited for an exception's or interrupt's entry or return";
+        issue_queue_full: "cycles", "an issue queue was full";
+        registers_full: "cycles", "no physical register was free";
+        l2_hit: "cycles", "waited for data from the L2";
+        llc_hit: "cycles", "waited for data from the LLC";
+        snoop: "cycles", "waited for data or permission from another core's cache";
+        dram: "cycles", "waited for data from DRAM";
+        dtlb_miss: "cycles", "waited for the translation of a data address";
+        store_queue_full: "cycles", "the store queue was full";
+        device: "cycles", "waited for a device: a register read, or a doorbell that was not yet accepted";
+        barrier: "cycles", "waited at a barrier or for a system register";
+    }
+}
+
+/// Cycles by cause.
+pub struct Stalls([u64; CAUSES]);
+
+impl Default for Stalls {
+    fn default() -> Self {
+        Self([0; CAUSES])
+    }
+}
+
+impl Stalls {
+    #[inline]
+    pub fn add(&mut self, cause: Cause, cycles: u64) {
+        self.0[cause as usize] += cycles;
+    }
+
+    /// As statistics, for a core that has spent `cycles`.
+    pub fn stats(&self, cycles: u64) -> StallStats {
+        let at = |c: Cause| self.0[c as usize];
+        StallStats {
+            base: cycles.saturating_sub(self.0.iter().sum()),
+            core: at(Cause::Core),
+            l1i_miss: at(Cause::L1i),
+            itlb_miss: at(Cause::Itlb),
+            branch_mispredict: at(Cause::Mispredict),
+            fetch: at(Cause::Fetch),
+            exception: at(Cause::Exception),
+            issue_queue_full: at(Cause::Queue),
+            registers_full: at(Cause::Registers),
+            l2_hit: at(Cause::L2),
+            llc_hit: at(Cause::Llc),
+            snoop: at(Cause::Snoop),
+            dram: at(Cause::Dram),
+            dtlb_miss: at(Cause::Dtlb),
+            store_queue_full: at(Cause::Store),
+            device: at(Cause::Device),
+            barrier: at(Cause::Barrier),
+        }
+    }
+}

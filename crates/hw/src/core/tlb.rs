@@ -1,0 +1,327 @@
+//! Address translation: first-level TLBs, a second level, and a walker whose reads go to the L2 cache.
+//!
+//! Entries cover pages of any size (huge pages are one entry). An address carries its address space in its upper bits,
+//! as the engine tags it. Left out: walks at the same time share nothing; dirty and access bits; stage 2.
+
+use crate::memory::MemorySystem;
+use crate::params;
+use wiretime_base::stats;
+
+/// What a page walk reads and finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Physical addresses of the table entries read, from the root on.
+    pub reads: [u64; 4],
+    /// How many of them.
+    pub count: u8,
+    /// Page size as a power of two.
+    pub page_bits: u8,
+}
+
+/// Who knows the page tables.
+pub trait Walker {
+    /// Walks the tables for `address`; nothing is read where translation is off.
+    fn walk(&mut self, address: u64) -> Walk;
+}
+
+/// Translation is off: every address is its own, in one page.
+pub struct Flat;
+impl Walker for Flat {
+    fn walk(&mut self, _: u64) -> Walk {
+        Walk { page_bits: 48, ..Walk::default() }
+    }
+}
+
+stats! {
+    /// What translation cost.
+    pub struct TlbStats {
+        itlb_misses: "misses", "first-level misses of instruction fetch";
+        dtlb_misses: "misses", "first-level misses of loads and stores";
+        l2_tlb_misses: "misses", "second-level misses: walks of the page tables";
+        walk_reads: "reads", "table entries read by walks";
+        walk_cycles: "cycles", "duration of all walks";
+    }
+}
+
+const FILTER: usize = 256;
+/// Bits of a virtual address; above them is its address space.
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// A fully associative level, least recently used first out. A table by page guesses the entry, so that a hit costs no
+/// search.
+struct Full {
+    base: Vec<u64>,
+    mask: Vec<u64>,
+    used: Vec<u32>,
+    guess: Box<[u8; FILTER]>,
+    clock: u32,
+}
+
+impl Full {
+    fn new(entries: u32) -> Self {
+        let n = entries.min(255) as usize;
+        Self {
+            base: vec![u64::MAX; n],
+            mask: vec![u64::MAX; n],
+            used: vec![0; n],
+            guess: Box::new([0; FILTER]),
+            clock: 0,
+        }
+    }
+
+    #[inline]
+    fn hit(&mut self, address: u64) -> bool {
+        let slot = &mut self.guess[((address >> 12 ^ address >> 20) % FILTER as u64) as usize];
+        let i = usize::from(*slot);
+        if address & self.mask[i] == self.base[i] {
+            self.clock = self.clock.wrapping_add(1);
+            self.used[i] = self.clock;
+            return true;
+        }
+        let Some(i) = self.base.iter().zip(&self.mask).position(|(&b, &m)| address & m == b) else { return false };
+        *slot = i as u8;
+        self.clock = self.clock.wrapping_add(1);
+        self.used[i] = self.clock;
+        true
+    }
+
+    fn insert(&mut self, address: u64, page_bits: u8) {
+        let i = self.used.iter().enumerate().min_by_key(|(_, &u)| u).map_or(0, |(i, _)| i);
+        self.mask[i] = page_mask(page_bits);
+        self.base[i] = address & self.mask[i];
+        self.clock = self.clock.wrapping_add(1);
+        self.used[i] = self.clock;
+        self.guess[((address >> 12 ^ address >> 20) % FILTER as u64) as usize] = i as u8;
+    }
+
+    fn forget(&mut self, page: u64) {
+        for (base, mask) in self.base.iter_mut().zip(&mut self.mask) {
+            if (page ^ *base) & *mask & ADDRESS == 0 {
+                (*base, *mask) = (u64::MAX, u64::MAX);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.base.fill(u64::MAX);
+        self.mask.fill(u64::MAX);
+        self.used.fill(0);
+    }
+}
+
+fn page_mask(bits: u8) -> u64 {
+    u64::MAX << bits.min(63)
+}
+
+/// The second level: set-associative, indexed by the page's own number.
+struct Second {
+    /// Page base and size, most recently used first in each set.
+    entries: Vec<(u64, u8)>,
+    ways: usize,
+    sets_mask: u64,
+}
+
+/// Page sizes that the second level looks for.
+const SIZES: [u8; 5] = [12, 16, 21, 30, 48];
+const NO_ENTRY: (u64, u8) = (u64::MAX, 0);
+
+impl Second {
+    fn set(&mut self, address: u64, bits: u8) -> &mut [(u64, u8)] {
+        let base = (address >> bits & self.sets_mask) as usize * self.ways;
+        &mut self.entries[base..base + self.ways]
+    }
+
+    fn lookup(&mut self, address: u64) -> Option<u8> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        SIZES.into_iter().find(|&bits| {
+            let wanted = (address & page_mask(bits), bits);
+            let set = self.set(address, bits);
+            let found = set.iter().position(|&e| e == wanted);
+            if let Some(i) = found {
+                set[..=i].rotate_right(1);
+            }
+            found.is_some()
+        })
+    }
+
+    fn insert(&mut self, address: u64, bits: u8) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let set = self.set(address, bits);
+        set.rotate_right(1);
+        set[0] = (address & page_mask(bits), bits);
+    }
+}
+
+/// Translation of one core.
+pub struct Tlb {
+    instruction: Full,
+    data: Full,
+    second: Second,
+    /// Last-level tables that the walker knows, by the region that they map.
+    tables: Full,
+    second_latency: u64,
+    walk_latency: u64,
+    walk_cached: bool,
+    /// The walker is busy until then: one walk at a time.
+    busy: u64,
+    pub stats: TlbStats,
+}
+
+impl Tlb {
+    pub fn new(p: &params::Tlb) -> Self {
+        Self {
+            instruction: Full::new(p.l1i_entries),
+            data: Full::new(p.l1d_entries),
+            second: Second {
+                entries: vec![NO_ENTRY; p.l2_entries as usize],
+                ways: p.l2_ways as usize,
+                sets_mask: u64::from((p.l2_entries / p.l2_ways.max(1)).max(1)) - 1,
+            },
+            tables: Full::new(p.walk_cache_entries.max(1)),
+            second_latency: p.l2_latency.into(),
+            walk_latency: p.walk_latency.into(),
+            walk_cached: p.walk_cache_entries > 0,
+            busy: 0,
+            stats: TlbStats::default(),
+        }
+    }
+
+    /// Cycles that the translation of a load's or store's address adds at cycle `t`.
+    #[inline]
+    pub fn data(&mut self, i: usize, address: u64, t: u64, memory: &mut MemorySystem, walker: &mut impl Walker) -> u64 {
+        if self.data.hit(address) {
+            return 0;
+        }
+        self.stats.dtlb_misses += 1;
+        let (bits, cycles) = self.miss(i, address, t, memory, walker);
+        self.data.insert(address, bits);
+        cycles
+    }
+
+    /// The same for instruction fetch.
+    #[inline]
+    pub fn instruction(
+        &mut self,
+        i: usize,
+        address: u64,
+        t: u64,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> u64 {
+        if self.instruction.hit(address) {
+            return 0;
+        }
+        self.stats.itlb_misses += 1;
+        let (bits, cycles) = self.miss(i, address, t, memory, walker);
+        self.instruction.insert(address, bits);
+        cycles
+    }
+
+    #[cold]
+    fn miss(
+        &mut self,
+        i: usize,
+        address: u64,
+        t: u64,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> (u8, u64) {
+        if let Some(bits) = self.second.lookup(address) {
+            return (bits, self.second_latency);
+        }
+        let walk = walker.walk(address);
+        let bits = walk.page_bits;
+        if walk.count == 0 {
+            return (bits, 0);
+        }
+        self.stats.l2_tlb_misses += 1;
+        let begin = (t + self.second_latency).max(self.busy);
+        let mut at = begin + self.walk_latency;
+        let reads = &walk.reads[..usize::from(walk.count).min(walk.reads.len())];
+        // A cached pointer to the last table leaves one read.
+        let known = self.walk_cached && self.tables.hit(address);
+        let skipped = if known { reads.len() - 1 } else { 0 };
+        for &read in &reads[skipped..] {
+            self.stats.walk_reads += 1;
+            at = memory.walk(i, read, at);
+        }
+        if self.walk_cached && !known {
+            self.tables.insert(address, bits + 9);
+        }
+        self.stats.walk_cycles += at - begin;
+        self.busy = at;
+        self.second.insert(address, bits);
+        (bits, at - t)
+    }
+
+    /// One page in any address space is forgotten, or everything.
+    pub fn invalidate(&mut self, page: Option<u64>) {
+        let Some(page) = page else {
+            self.instruction.clear();
+            self.data.clear();
+            self.tables.clear();
+            self.second.entries.fill(NO_ENTRY);
+            return;
+        };
+        self.instruction.forget(page);
+        self.data.forget(page);
+        self.tables.forget(page);
+        let sizes = if self.second.entries.is_empty() { &[] } else { &SIZES[..] };
+        for &bits in sizes {
+            // Any address space: its tag is above the index.
+            for entry in self.second.set(page, bits) {
+                if (entry.0 ^ page) & page_mask(entry.1) & ADDRESS == 0 {
+                    *entry = NO_ENTRY;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::platform;
+
+    /// Pages of one size, tables somewhere high.
+    struct Pages(u8);
+    impl Walker for Pages {
+        fn walk(&mut self, address: u64) -> Walk {
+            let leaf = (1 << 30) + (address >> self.0) * 8;
+            let count = if self.0 == 12 { 4 } else { 3 };
+            let mut reads = [0x100, 0x1000, 0x2000, 0x3000];
+            reads[count - 1] = leaf;
+            Walk { reads, count: count as u8, page_bits: self.0 }
+        }
+    }
+
+    /// Walks and second-level hits of `turns` over `pages` pages of 4 KiB.
+    fn sweep(pages: u64, bits: u8) -> (u64, u64) {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut tlb = Tlb::new(&p.core.tlb);
+        let turn = |tlb: &mut Tlb, memory: &mut MemorySystem| {
+            for page in 0..pages {
+                tlb.data(0, page << 12, 0, memory, &mut Pages(bits));
+            }
+        };
+        turn(&mut tlb, &mut memory);
+        let before = tlb.stats.clone();
+        turn(&mut tlb, &mut memory);
+        (tlb.stats.dtlb_misses - before.dtlb_misses, tlb.stats.l2_tlb_misses - before.l2_tlb_misses)
+    }
+
+    #[test]
+    fn reach_of_each_level() {
+        let p = platform().core.tlb;
+        assert_eq!(sweep(u64::from(p.l1d_entries), 12), (0, 0));
+        assert_eq!(sweep(u64::from(p.l1d_entries) + 1, 12).1, 0, "the second level holds the rest");
+        assert_eq!(sweep(u64::from(p.l2_entries), 12).1, 0);
+        assert!(sweep(u64::from(p.l2_entries) * 2, 12).1 > 0);
+        assert_eq!(sweep(u64::from(p.l2_entries) * 2, 21), (0, 0), "huge pages: a few entries reach it all");
+    }
+}

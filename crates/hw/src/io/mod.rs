@@ -1,0 +1,100 @@
+//! The way between root complex and NIC: a PCIe link or a plain bus, with an IOMMU before memory.
+//!
+//! - `pcie`: TLPs, credits, tags; `bus`: gem5's kind of I/O bus.
+//! - `iommu`: translation of device addresses, timing only.
+//! - `window`: what may be in flight at a time.
+
+mod bus;
+mod iommu;
+mod pcie;
+mod window;
+
+use crate::memory::MemorySystem;
+use crate::params::{IoPath, Platform};
+use bus::Bus;
+use iommu::Iommu;
+use pcie::Pcie;
+use wiretime_base::{stats, Ps};
+
+stats! {
+    /// What crossed the path.
+    pub struct IoStats {
+        upstream_bytes: "B", "bytes from NIC to host, headers included";
+        downstream_bytes: "B", "bytes from host to NIC, headers included";
+        upstream_payload: "B", "of these, data that devices wrote";
+        downstream_payload: "B", "of these, data that devices read";
+        dllp_bytes: "B", "data-link packets for what was received, both directions";
+        memory_writes: "TLPs", "posted writes by the NIC";
+        memory_reads: "TLPs", "read requests by the NIC";
+        completions: "TLPs", "completions with data to the NIC";
+        register_writes: "TLPs", "posted writes by cores";
+        upstream_busy_ps: "ps", "time that the upstream direction was taken";
+        downstream_busy_ps: "ps", "time that the downstream direction was taken";
+        credit_wait_ps: "ps", "time that writes waited for posted credits";
+        tag_wait_ps: "ps", "time that read requests waited for a tag or a non-posted credit";
+        iotlb_hits: "accesses", "device addresses that the IOTLB held";
+        iotlb_misses: "accesses", "device addresses that the IOMMU had to walk for";
+    }
+}
+
+/// A link or a bus.
+enum Path {
+    Pcie(Box<Pcie>),
+    Bus(Box<Bus>),
+}
+
+/// The I/O path of one NIC.
+pub struct Io {
+    path: Path,
+    iommu: Iommu,
+    stats: IoStats,
+}
+
+impl Io {
+    /// As the platform says.
+    #[must_use]
+    pub fn new(p: &Platform) -> Self {
+        let path = match p.io.path {
+            IoPath::Pcie => Path::Pcie(Box::new(Pcie::new(&p.pcie))),
+            IoPath::Bus => Path::Bus(Box::new(Bus::new(&p.bus))),
+        };
+        Self { path, iommu: Iommu::new(&p.iommu), stats: IoStats::default() }
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> IoStats {
+        let (up, down) = match &self.path {
+            Path::Pcie(p) => p.busy(),
+            Path::Bus(b) => b.busy(),
+        };
+        IoStats { upstream_busy_ps: up, downstream_busy_ps: down, ..self.stats.clone() }
+    }
+
+    /// The NIC writes; returns when the last byte has left the NIC and when all is visible to cores.
+    pub fn write(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> (Ps, Ps) {
+        self.stats.upstream_payload += length;
+        match &mut self.path {
+            Path::Pcie(p) => p.write(t, address, length, memory, &mut self.iommu, &mut self.stats),
+            Path::Bus(b) => b.write(t, address, length, memory, &mut self.iommu, &mut self.stats),
+        }
+    }
+
+    /// The NIC reads; returns when the last byte is there.
+    pub fn read(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> Ps {
+        self.stats.downstream_payload += length;
+        match &mut self.path {
+            Path::Pcie(p) => p.read(t, address, length, memory, &mut self.iommu, &mut self.stats),
+            Path::Bus(b) => b.read(t, address, length, memory, &mut self.iommu, &mut self.stats),
+        }
+    }
+
+    /// A core's posted write of a register, accepted by the root complex at `t`; returns when the NIC has it.
+    pub fn register_write(&mut self, t: Ps) -> Ps {
+        self.stats.register_writes += 1;
+        match &mut self.path {
+            Path::Pcie(p) => p.register_write(t, &mut self.stats),
+            Path::Bus(b) => b.register_write(t, &mut self.stats),
+        }
+    }
+}

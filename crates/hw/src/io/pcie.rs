@@ -1,0 +1,272 @@
+//! A PCIe link and the root complex behind it: TLPs, headers, data-link packets, credits, tags, time of flight.
+//!
+//! A memory write is split at MPS and 4 KiB boundaries, a read request at MRRS and 4 KiB, completions at MPS from the
+//! read completion boundary on (PCI Express Base Specification, sections 2.2.7, 2.2.9 and 2.3.1.1). What one direction
+//! carries costs the other acknowledgements and credit updates. Directions are calendars, so transactions queue.
+//!
+//! Left out: replay, completion credits (endpoints advertise infinite ones), virtual channels, relaxed ordering; a read
+//! does not wait for posted writes before it.
+
+use super::iommu::Iommu;
+use super::window::Window;
+use super::IoStats;
+use crate::memory::MemorySystem;
+use crate::params;
+use wiretime_base::{BitRate, Calendar, Ps};
+
+const PAGE: u64 = 4096;
+const WINDOW: Ps = 20_000_000;
+/// Data credits count 16 bytes.
+const CREDIT: u64 = 16;
+/// One acknowledgement and one credit update.
+const DLLPS: u64 = 2;
+
+/// One direction.
+struct Direction {
+    calendar: Calendar,
+    /// Data-link packets owed for what came from the other side, in bytes times the interval.
+    owed: u64,
+}
+
+impl Direction {
+    fn new() -> Self {
+        Self { calendar: Calendar::new(WINDOW), owed: 0 }
+    }
+}
+
+/// The link.
+pub struct Pcie {
+    upstream: Direction,
+    downstream: Direction,
+    rate: BitRate,
+    p: params::Pcie,
+    latency: Ps,
+    posted_headers: Window,
+    posted_data: Window,
+    non_posted: Window,
+    tags: Window,
+}
+
+/// The pieces of `length` bytes at `address` when cut at `limit` and at 4 KiB boundaries.
+fn pieces(address: u64, length: u64, limit: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, mut rest) = (address, length);
+    let mut first = true;
+    std::iter::from_fn(move || {
+        if rest == 0 && !first {
+            return None;
+        }
+        first = false;
+        let piece = rest.min(limit).min(PAGE - at % PAGE);
+        let this = (at, piece);
+        at = at.wrapping_add(piece);
+        rest -= piece;
+        Some(this)
+    })
+}
+
+/// Completions of one request: the first ends at a multiple of the boundary, the others carry up to MPS.
+fn completions(address: u64, length: u64, boundary: u64, max_payload: u64) -> u64 {
+    let to_boundary = (boundary - address % boundary) % boundary;
+    let room = max_payload / boundary * boundary;
+    if room == 0 {
+        return length.div_ceil(max_payload).max(1);
+    }
+    let first = if to_boundary == 0 { 0 } else { to_boundary + (room - boundary) };
+    let rest = length.saturating_sub(first);
+    u64::from(first > 0) + rest.div_ceil(room).max(u64::from(first == 0))
+}
+
+/// Bits a second of `lanes` lanes after line coding.
+fn rate(generation: u32, lanes: u32) -> u64 {
+    let (transfers, num, den) = match generation {
+        1 => (2_500_000_000u64, 8, 10),
+        2 => (5_000_000_000, 8, 10),
+        3 => (8_000_000_000, 128, 130),
+        4 => (16_000_000_000, 128, 130),
+        5 => (32_000_000_000, 128, 130),
+        _ => (64_000_000_000, 242, 256),
+    };
+    transfers * u64::from(lanes) * num / den
+}
+
+impl Pcie {
+    pub fn new(p: &params::Pcie) -> Self {
+        let effective = rate(p.generation, p.lanes) / 100 * u64::from(100 - p.idle_percent.min(99));
+        Self {
+            upstream: Direction::new(),
+            downstream: Direction::new(),
+            rate: BitRate::new(effective.max(1)).expect("not zero"),
+            latency: p.latency.ps(),
+            posted_headers: Window::new(p.posted_headers.into()),
+            posted_data: Window::new(p.posted_data.into()),
+            non_posted: Window::new(p.non_posted_headers.into()),
+            tags: Window::new(p.tags.into()),
+            p: p.clone(),
+        }
+    }
+
+    pub fn busy(&self) -> (Ps, Ps) {
+        (self.upstream.calendar.occupied(), self.downstream.calendar.occupied())
+    }
+
+    /// Sends `bytes` and what is owed; returns when the last bit has left.
+    fn send(&mut self, up: bool, t: Ps, bytes: u64, stats: &mut IoStats) -> Ps {
+        let interval = u64::from(self.p.dllp_interval);
+        let dllps = bytes * DLLPS * u64::from(self.p.dllp_size);
+        let (this, other) =
+            if up { (&mut self.upstream, &mut self.downstream) } else { (&mut self.downstream, &mut self.upstream) };
+        other.owed += dllps;
+        let extra = this.owed / interval;
+        this.owed %= interval;
+        stats.dllp_bytes += extra;
+        *(if up { &mut stats.upstream_bytes } else { &mut stats.downstream_bytes }) += bytes;
+        let service = self.rate.time_of(bytes + extra);
+        this.calendar.reserve(t, service) + service
+    }
+
+    pub fn write(
+        &mut self,
+        t: Ps,
+        address: u64,
+        length: u64,
+        memory: &mut MemorySystem,
+        iommu: &mut Iommu,
+        stats: &mut IoStats,
+    ) -> (Ps, Ps) {
+        let (mut sent, mut visible) = (t, t);
+        for (at, piece) in pieces(address, length, self.p.max_payload.into()) {
+            stats.memory_writes += 1;
+            let credits = piece.div_ceil(CREDIT);
+            let ready = self.posted_data.ready(self.posted_headers.ready(t, 1), credits);
+            stats.credit_wait_ps += ready - t;
+            sent = sent.max(self.send(true, ready, piece + u64::from(self.p.write_overhead), stats));
+            let translated = iommu.translate(at, sent + self.latency, stats);
+            let done = memory.dma_write(at, piece, translated);
+            // Credits come back once memory has the data, by a packet downstream.
+            self.posted_headers.hold(done + self.latency, 1);
+            self.posted_data.hold(done + self.latency, credits);
+            visible = visible.max(done);
+        }
+        (sent, visible)
+    }
+
+    pub fn read(
+        &mut self,
+        t: Ps,
+        address: u64,
+        length: u64,
+        memory: &mut MemorySystem,
+        iommu: &mut Iommu,
+        stats: &mut IoStats,
+    ) -> Ps {
+        let mut done = t;
+        for (at, piece) in pieces(address, length, self.p.max_read_request.into()) {
+            stats.memory_reads += 1;
+            let ready = self.non_posted.ready(self.tags.ready(t, 1), 1);
+            stats.tag_wait_ps += ready - t;
+            let at_host = self.send(true, ready, self.p.read_overhead.into(), stats) + self.latency;
+            let translated = iommu.translate(at, at_host, stats);
+            let data = memory.dma_read(at, piece, translated);
+            self.non_posted.hold(data + self.latency, 1);
+            let parts = completions(at, piece, self.p.read_completion_boundary.into(), self.p.max_payload.into());
+            stats.completions += parts;
+            let bytes = piece + parts * u64::from(self.p.completion_overhead);
+            let there = self.send(false, data, bytes, stats) + self.latency;
+            self.tags.hold(there, 1);
+            done = done.max(there);
+        }
+        done
+    }
+
+    pub fn register_write(&mut self, t: Ps, stats: &mut IoStats) -> Ps {
+        self.send(false, t, 4 + u64::from(self.p.write_overhead), stats) + self.latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::platform;
+
+    #[test]
+    fn cuts_at_limits_and_pages() {
+        let count = |address, length, limit| pieces(address, length, limit).count();
+        assert_eq!(count(0, 1024, 256), 4);
+        assert_eq!(count(4096 - 64, 128, 256), 2);
+        assert_eq!(count(100, 64, 256), 1);
+        assert_eq!(count(u64::MAX - 10, 64, 256), 2);
+        assert_eq!(count(0, 0, 256), 1);
+    }
+
+    #[test]
+    fn completions_by_the_specification() {
+        assert_eq!(completions(0, 512, 64, 256), 2);
+        assert_eq!(completions(0, 64, 64, 256), 1);
+        assert_eq!(completions(32, 512, 64, 256), 3, "to the boundary and on, 224 and 256, then 32");
+        assert_eq!(completions(60, 8, 64, 256), 1);
+        assert_eq!(completions(4, 1, 64, 128), 1);
+    }
+
+    #[test]
+    fn raw_rates_of_the_generations() {
+        let gbps = |g, l| rate(g, l) as f64 / 1e9;
+        for (g, l, expected) in [(1, 1, 2.0), (2, 4, 16.0), (3, 8, 63.015), (4, 16, 252.06), (5, 16, 504.12)] {
+            assert!((gbps(g, l) - expected).abs() < 0.01, "generation {g} x{l}: {}", gbps(g, l));
+        }
+    }
+
+    /// Gb/s of payload that `n` accesses of `size` bytes reach, against what the headers leave.
+    #[test]
+    fn throughput_is_what_headers_leave() {
+        let mut p = platform();
+        (p.pcie.generation, p.pcie.lanes, p.pcie.idle_percent, p.pcie.dllp_size) = (3, 8, 0, 0);
+        (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
+        for size in [64u64, 256, 1024] {
+            let mut memory = MemorySystem::new(&p, 1);
+            let mut link = Pcie::new(&p.pcie);
+            let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
+            let n = 20_000u64;
+            let sent = (0..n)
+                .map(|i| link.write(0, i % 512 * 4096, size, &mut memory, &mut iommu, &mut stats).0)
+                .max()
+                .unwrap();
+            let gbps = (n * size * 8) as f64 / sent as f64 * 1000.0;
+            let headers = size.div_ceil(u64::from(p.pcie.max_payload)) * u64::from(p.pcie.write_overhead);
+            let formula = 63.015 * size as f64 / (size + headers) as f64;
+            assert!((gbps - formula).abs() / formula < 0.002, "{size} B: {gbps} against {formula}");
+            assert_eq!(stats.upstream_bytes, n * (size + headers));
+        }
+    }
+
+    #[test]
+    fn tags_bound_reads_in_flight() {
+        let mut p = platform();
+        p.pcie.tags = 8;
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut link = Pcie::new(&p.pcie);
+        let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
+        let mut read = |t| link.read(t, 0, 64, &mut memory, &mut iommu, &mut stats) - t;
+        let warm = read(0);
+        let latency = read(10_000_000);
+        assert!(latency <= warm);
+        let n = 4000u64;
+        let last = (0..n).map(|_| read(20_000_000)).max().unwrap();
+        let each = last as f64 / n as f64;
+        let formula = latency as f64 / 8.0;
+        assert!((each - formula).abs() / formula < 0.02, "{each} ps a read against {formula}");
+    }
+
+    #[test]
+    fn data_link_packets_cost_the_other_direction() {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut link = Pcie::new(&p.pcie);
+        let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
+        for i in 0..1000 {
+            link.write(0, i * 4096, 256, &mut memory, &mut iommu, &mut stats);
+        }
+        let owed = stats.upstream_bytes * 2 * u64::from(p.pcie.dllp_size) / u64::from(p.pcie.dllp_interval);
+        link.register_write(0, &mut stats);
+        assert_eq!(stats.dllp_bytes, owed);
+    }
+}

@@ -1,0 +1,430 @@
+//! The caches of one core: L1I, L1D, L2, with their prefetchers.
+//!
+//! Left out: banks of the L1D (the load pipes bound it), write-back buffers, write-streaming without allocation (a
+//! long memset reads what it overwrites).
+
+use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
+use super::mshr::{Mshrs, Port};
+use super::prefetch::{Prefetcher, Wanted};
+use super::{Level, MemorySystem, Requester, LINE};
+use crate::params::Platform;
+use wiretime_base::{stats, Calendar, Ps};
+
+/// Bookings of a core's port to the interconnect that are remembered.
+const WINDOW: Ps = 4_000_000;
+
+stats! {
+    /// One core's caches. Names follow Linux perf where it has one.
+    pub struct PrivateStats {
+        l1_icache_loads: "lines", "L1I accesses, one a line fetched";
+        l1_icache_load_misses: "lines", "L1I misses";
+        l1_dcache_loads: "accesses", "L1D accesses by loads";
+        l1_dcache_load_misses: "accesses", "of these, misses";
+        l1_dcache_stores: "accesses", "L1D accesses by stores";
+        l1_dcache_store_misses: "accesses", "of these, misses";
+        l1_dcache_mshr_hits: "accesses", "loads and stores to a line that was on its way";
+        l1_dcache_write_backs: "lines", "dirty lines that left the L1D";
+        l2_accesses_code: "lines", "L2 accesses by instruction fetch";
+        l2_accesses_load: "lines", "L2 accesses by loads";
+        l2_accesses_store: "lines", "L2 accesses by stores";
+        l2_accesses_prefetch: "lines", "L2 accesses by software prefetches and the L1D's prefetcher";
+        l2_accesses_walk: "lines", "L2 accesses by page walks";
+        l2_misses_code: "lines", "L2 misses by instruction fetch";
+        l2_misses_load: "lines", "L2 misses by loads";
+        l2_misses_store: "lines", "L2 misses by stores";
+        l2_misses_prefetch: "lines", "L2 misses by software prefetches and the L1D's prefetcher";
+        l2_misses_walk: "lines", "L2 misses by page walks";
+        l2_write_backs: "lines", "dirty lines that left the L2";
+        l2_mshr_full_cycles: "cycles", "time that misses waited for one of the L2's MSHRs";
+        software_prefetches: "instructions", "software prefetches";
+        hardware_prefetches: "lines", "lines that the L1D's and the L2's prefetchers asked for";
+        hardware_prefetches_used: "lines", "of these, used by a load, store or fetch";
+        snoop_hits: "lines", "misses that another core's private cache supplied or gave up";
+        snooped_lines: "lines", "lines given up or shared on demand of another core or a device";
+    }
+}
+
+/// One core's caches.
+pub(super) struct Private {
+    pub l1i: Cache,
+    pub l1d: Cache,
+    pub l2: Cache,
+    l1i_mshrs: Mshrs,
+    l1d_mshrs: Mshrs,
+    l2_mshrs: Mshrs,
+    l2_port: Port,
+    l1i_prefetcher: Prefetcher,
+    l1d_prefetcher: Prefetcher,
+    l2_prefetcher: Prefetcher,
+    pub port: Calendar,
+    pub stats: PrivateStats,
+}
+
+impl Private {
+    pub fn new(p: &Platform) -> Self {
+        let cache = |c: &crate::params::PrivateCache| Cache::new(c.size.bytes(), c.ways, c.replacement);
+        Self {
+            l1i: cache(&p.l1i),
+            l1d: cache(&p.l1d),
+            l2: Cache::new(p.l2.size.bytes(), p.l2.ways, p.l2.replacement),
+            l1i_mshrs: Mshrs::new(p.l1i.mshrs),
+            l1d_mshrs: Mshrs::new(p.l1d.mshrs),
+            l2_mshrs: Mshrs::new(p.l2.mshrs),
+            l2_port: Port::new(p.l2.interval.into()),
+            l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
+            l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
+            l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
+            port: Calendar::new(WINDOW),
+            stats: PrivateStats::default(),
+        }
+    }
+
+    /// Whether the line is in any of this core's data caches.
+    pub fn holds(&self, line: u64) -> bool {
+        self.l2.find(line).is_some() || self.l1d.find(line).is_some()
+    }
+
+    /// Takes the line away; returns its state, of both caches together.
+    pub fn give_up(&mut self, line: u64) -> Option<u8> {
+        self.l1i.remove(line);
+        let (outer, inner) = (self.l2.remove(line), self.l1d.remove(line));
+        if outer.is_none() && inner.is_none() {
+            return None;
+        }
+        self.stats.snooped_lines += 1;
+        Some(outer.unwrap_or(0) | inner.unwrap_or(0))
+    }
+
+    /// Leaves the line shared and clean; returns the state that it had.
+    pub fn share(&mut self, line: u64) -> Option<u8> {
+        let mut state = None;
+        for cache in [&mut self.l2, &mut self.l1d] {
+            if let Some(at) = cache.find(line) {
+                state = Some(state.unwrap_or(0) | cache.state(at));
+                cache.set_state(at, 0);
+            }
+        }
+        self.stats.snooped_lines += u64::from(state.is_some());
+        state
+    }
+}
+
+impl MemorySystem {
+    /// A load of core `i` by the instruction at `pc`, started at cycle `t`; returns when its data can be used, and
+    /// where they came from.
+    #[inline]
+    pub fn load(&mut self, i: usize, address: u64, pc: u64, t: u64) -> (u64, Level) {
+        let line = address / LINE;
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_loads += 1;
+        if let Some(at) = p.l1d.touch(line) {
+            let (hit, ready) = (t + self.l1d_latency, p.l1d.ready(at));
+            if p.l1d.state(at) & PREFETCHED == 0 && ready <= hit {
+                return (hit, Level::L1);
+            }
+            return self.late_hit(i, at, line, pc, t);
+        }
+        self.private[i].stats.l1_dcache_load_misses += 1;
+        self.l1d_miss(i, line, pc, t, Requester::Load)
+    }
+
+    /// A hit on a line that is on its way or was prefetched.
+    fn late_hit(&mut self, i: usize, at: usize, line: u64, pc: u64, t: u64) -> (u64, Level) {
+        let p = &mut self.private[i];
+        let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
+        if ready > t {
+            p.stats.l1_dcache_mshr_hits += 1;
+        }
+        if state & PREFETCHED != 0 {
+            p.stats.hardware_prefetches_used += 1;
+            p.l1d.set_state(at, state & !PREFETCHED);
+            let wanted = p.l1d_prefetcher.train(pc, line);
+            self.prefetch_l1d(i, wanted, t);
+        }
+        let hit = t + self.l1d_latency;
+        if ready > hit {
+            (ready, level)
+        } else {
+            (hit, Level::L1)
+        }
+    }
+
+    /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
+    #[inline]
+    pub fn store(&mut self, i: usize, address: u64, t: u64) -> (u64, Level) {
+        let line = address / LINE;
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_stores += 1;
+        if let Some(at) = p.l1d.touch(line) {
+            let state = p.l1d.state(at);
+            if state & EXCLUSIVE != 0 {
+                p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
+                let ready = p.l1d.ready(at);
+                return if ready > t + 1 { (ready, p.l1d.level(at)) } else { (t + 1, Level::L1) };
+            }
+            return self.upgrade(i, line, t);
+        }
+        p.stats.l1_dcache_store_misses += 1;
+        self.l1d_miss(i, line, 0, t, Requester::Store)
+    }
+
+    /// A store of a whole line (DC ZVA): gains ownership without reading memory.
+    pub fn zero_line(&mut self, i: usize, address: u64, t: u64) -> (u64, Level) {
+        let line = address / LINE;
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_stores += 1;
+        if let Some(at) = p.l1d.touch(line) {
+            if p.l1d.state(at) & EXCLUSIVE != 0 {
+                p.l1d.set_state(at, DIRTY | EXCLUSIVE);
+                return (t + 1, Level::L1);
+            }
+        }
+        p.l1d.remove(line);
+        p.l2.remove(line);
+        let now = self.clock.at(t);
+        let asked = self.take_from_others(i, line, true, now);
+        self.shared.drop_line(line);
+        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { 0 };
+        self.fill(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        (done, Level::L2)
+    }
+
+    fn snoop_cycles(&self) -> u64 {
+        self.clock.cycle_at_or_after(self.shared.snoop_latency)
+    }
+
+    /// A software prefetch for reading; nobody waits for it.
+    #[inline]
+    pub fn prefetch(&mut self, i: usize, address: u64, t: u64) {
+        let line = address / LINE;
+        let p = &mut self.private[i];
+        p.stats.software_prefetches += 1;
+        if p.l1d.touch(line).is_none() {
+            self.l1d_miss(i, line, 0, t, Requester::Prefetch);
+        }
+    }
+
+    /// A read of a page-table entry by the walker, which is served by the L2; returns when it is there.
+    pub fn walk(&mut self, i: usize, address: u64, t: u64) -> u64 {
+        self.l2_access(i, address / LINE, 0, t, Requester::Walk).0
+    }
+
+    /// Fetches the instruction line of `address` at cycle `t`; returns when it can be decoded. A hit costs nothing:
+    /// the front end is pipelined.
+    #[inline]
+    pub fn fetch(&mut self, i: usize, address: u64, t: u64) -> u64 {
+        let line = address / LINE;
+        let p = &mut self.private[i];
+        p.stats.l1_icache_loads += 1;
+        if let Some(at) = p.l1i.touch(line) {
+            let state = p.l1i.state(at);
+            let ready = p.l1i.ready(at);
+            if state & PREFETCHED != 0 {
+                p.stats.hardware_prefetches_used += 1;
+                p.l1i.set_state(at, 0);
+                self.prefetch_l1i(i, line, t);
+            }
+            return t.max(ready);
+        }
+        p.stats.l1_icache_load_misses += 1;
+        let (m, start) = p.l1i_mshrs.allocate(t);
+        let (ready, level, _) = self.l2_access(i, line, 0, start, Requester::Fetch);
+        let p = &mut self.private[i];
+        p.l1i_mshrs.hold(m, ready);
+        p.l1i.insert(line, ready, level, 0, 0);
+        self.prefetch_l1i(i, line, t);
+        ready
+    }
+
+    fn prefetch_l1i(&mut self, i: usize, line: u64, t: u64) {
+        if !self.private[i].l1i_prefetcher.on() {
+            return;
+        }
+        let wanted = self.private[i].l1i_prefetcher.train(0, line);
+        for k in 0..wanted.count {
+            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+            let p = &mut self.private[i];
+            if p.l1i.find(line).is_some() {
+                continue;
+            }
+            let Some(m) = p.l1i_mshrs.try_allocate(t) else { return };
+            p.stats.hardware_prefetches += 1;
+            let (ready, level, _) = self.l2_access(i, line, 0, t, Requester::Fetch);
+            let p = &mut self.private[i];
+            p.l1i_mshrs.hold(m, ready);
+            p.l1i.insert(line, ready, level, PREFETCHED, 0);
+        }
+    }
+
+    #[inline(never)]
+    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level) {
+        let p = &mut self.private[i];
+        let (m, start) = p.l1d_mshrs.allocate(t);
+        let (mut ready, level, mut state) = self.l2_access(i, line, pc, start, who);
+        if who == Requester::Store {
+            if state & EXCLUSIVE == 0 {
+                let now = self.clock.at(start);
+                self.take_from_others(i, line, true, now);
+                ready += self.snoop_cycles();
+            }
+            state = EXCLUSIVE | DIRTY;
+            self.mark_owned(i, line);
+        }
+        self.private[i].l1d_mshrs.hold(m, ready);
+        self.fill_l1d(i, line, ready, level, state, start);
+        if who == Requester::Load && self.private[i].l1d_prefetcher.on() {
+            let wanted = self.private[i].l1d_prefetcher.train(pc, line);
+            self.prefetch_l1d(i, wanted, t);
+        }
+        (ready, level)
+    }
+
+    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, t: u64) {
+        for k in 0..wanted.count {
+            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+            let p = &mut self.private[i];
+            if p.l1d.find(line).is_some() {
+                continue;
+            }
+            let Some(m) = p.l1d_mshrs.try_allocate(t) else { return };
+            p.stats.hardware_prefetches += 1;
+            let (ready, level, state) = self.l2_access(i, line, 0, t, Requester::Prefetch);
+            self.private[i].l1d_mshrs.hold(m, ready);
+            self.fill_l1d(i, line, ready, level, state | PREFETCHED, t);
+        }
+    }
+
+    /// A store to a line that others may share.
+    fn upgrade(&mut self, i: usize, line: u64, t: u64) -> (u64, Level) {
+        let now = self.clock.at(t);
+        let shared = self.take_from_others(i, line, true, now);
+        let p = &mut self.private[i];
+        let mut done = t + 1;
+        if let Some(at) = p.l1d.find(line) {
+            p.l1d.set_state(at, DIRTY | EXCLUSIVE);
+            done = done.max(p.l1d.ready(at));
+        }
+        self.mark_owned(i, line);
+        // Even where nobody has it, the permission comes from the LLC's directory.
+        let wait = self.shared.latency + if shared { self.shared.snoop_latency } else { 0 };
+        (done + self.clock.cycle_at_or_after(wait), Level::Snoop)
+    }
+
+    fn mark_owned(&mut self, i: usize, line: u64) {
+        let l2 = &mut self.private[i].l2;
+        if let Some(at) = l2.find(line) {
+            let state = l2.state(at);
+            l2.set_state(at, state | EXCLUSIVE);
+        }
+    }
+
+    fn fill_l1d(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+        let p = &mut self.private[i];
+        let Some(victim) = p.l1d.insert(line, ready, level, state & !DMA, 0) else { return };
+        let dirty = victim.state & DIRTY;
+        p.stats.l1_dcache_write_backs += u64::from(dirty);
+        if let Some(at) = p.l2.find(victim.line) {
+            let old = p.l2.state(at);
+            p.l2.set_state(at, old | dirty);
+        } else if dirty != 0 {
+            // A non-inclusive L2 takes the line back.
+            self.fill_l2(i, victim.line, t, Level::L2, victim.state & (DIRTY | EXCLUSIVE), t);
+        } else {
+            self.shared.left(i, victim.line);
+        }
+    }
+
+    /// Into L2 and L1D.
+    fn fill(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+        self.shared.entered(i, line);
+        self.fill_l2(i, line, ready, level, state, t);
+        self.fill_l1d(i, line, ready, level, state, t);
+    }
+
+    /// Returns when the line is there, where from, and its state.
+    fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level, u8) {
+        let p = &mut self.private[i];
+        let t = p.l2_port.pass(t);
+        let counter = match who {
+            Requester::Fetch => &mut p.stats.l2_accesses_code,
+            Requester::Store => &mut p.stats.l2_accesses_store,
+            Requester::Prefetch => &mut p.stats.l2_accesses_prefetch,
+            Requester::Walk => &mut p.stats.l2_accesses_walk,
+            Requester::Load | Requester::Dma => &mut p.stats.l2_accesses_load,
+        };
+        *counter += 1;
+        if let Some(at) = p.l2.touch(line) {
+            let (hit, ready, state) = (t + self.l2_latency, p.l2.ready(at), p.l2.state(at));
+            let level = if ready > hit { p.l2.level(at) } else { Level::L2 };
+            if state & PREFETCHED != 0 {
+                p.stats.hardware_prefetches_used += 1;
+                p.l2.set_state(at, state & !PREFETCHED);
+                self.train_l2(i, line, pc, t);
+            }
+            return (hit.max(ready), level, state & EXCLUSIVE);
+        }
+        let counter = match who {
+            Requester::Fetch => &mut p.stats.l2_misses_code,
+            Requester::Store => &mut p.stats.l2_misses_store,
+            Requester::Prefetch => &mut p.stats.l2_misses_prefetch,
+            Requester::Walk => &mut p.stats.l2_misses_walk,
+            Requester::Load | Requester::Dma => &mut p.stats.l2_misses_load,
+        };
+        *counter += 1;
+        let missed = t + self.l2_latency;
+        let (m, start) = p.l2_mshrs.allocate(missed);
+        p.stats.l2_mshr_full_cycles += start - missed;
+        self.objects.missed(line, who == Requester::Fetch, false);
+        let (ready, level, state) = self.beyond_l2(i, line, start, who);
+        self.private[i].l2_mshrs.hold(m, ready);
+        self.train_l2(i, line, pc, t);
+        (ready, level, state & EXCLUSIVE)
+    }
+
+    /// The LLC is asked at cycle `start`; fills the L2.
+    fn beyond_l2(&mut self, i: usize, line: u64, start: u64, who: Requester) -> (u64, Level, u8) {
+        let at_llc = self.clock.at(start);
+        let (arrives, level, state) = self.llc_access(i, line, at_llc, who);
+        let ready = self.clock.cycle_at_or_after(arrives);
+        self.shared.entered(i, line);
+        self.fill_l2(i, line, ready, level, state, start);
+        (ready, level, state)
+    }
+
+    fn train_l2(&mut self, i: usize, line: u64, pc: u64, t: u64) {
+        if !self.private[i].l2_prefetcher.on() {
+            return;
+        }
+        let wanted = self.private[i].l2_prefetcher.train(pc, line);
+        for k in 0..wanted.count {
+            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+            let p = &mut self.private[i];
+            if p.l2.find(line).is_some() {
+                continue;
+            }
+            let Some(m) = p.l2_mshrs.try_allocate(t + self.l2_latency) else { return };
+            p.stats.hardware_prefetches += 1;
+            let (ready, _, state) = self.beyond_l2(i, line, t + self.l2_latency, Requester::Prefetch);
+            let p = &mut self.private[i];
+            p.l2_mshrs.hold(m, ready);
+            if let Some(at) = p.l2.find(line) {
+                p.l2.set_state(at, state | PREFETCHED);
+            }
+        }
+    }
+
+    fn fill_l2(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+        let inclusive = self.l2_inclusive;
+        let p = &mut self.private[i];
+        let Some(victim) = p.l2.insert(line, ready, level, state & !DMA, 0) else { return };
+        // Inclusion: what leaves the L2 leaves the L1D.
+        let inner = if inclusive { p.l1d.remove(victim.line).unwrap_or(0) } else { 0 };
+        let dirty = (victim.state | inner) & DIRTY;
+        p.stats.l2_write_backs += u64::from(dirty);
+        if inclusive || p.l1d.find(victim.line).is_none() {
+            self.shared.left(i, victim.line);
+        }
+        let t = self.clock.at(t);
+        self.llc_take_victim(victim.line, dirty, t);
+    }
+}

@@ -1,0 +1,223 @@
+//! What all cores share: the LLC in banks, its directory of private copies, DRAM behind it.
+//!
+//! Coherence: a line is in any number of private caches when clean, in one when it may be written. The directory knows
+//! exactly who has it (a snoop filter that never overflows); any help from another core costs one latency. Left out:
+//! the shape of the interconnect, and what its messages cost each other.
+
+use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE};
+use super::dram::Dram;
+use super::mshr::Mshrs;
+use super::{Level, MemorySystem, Requester};
+use crate::params::{Inclusion, Platform};
+use rustc_hash::FxHashMap;
+use wiretime_base::{stats, Calendar, Ps};
+
+const WINDOW: Ps = 4_000_000;
+
+stats! {
+    /// What is shared.
+    pub struct MemoryStats {
+        llc_accesses_code: "lines", "LLC accesses by instruction fetch";
+        llc_accesses_load: "lines", "LLC accesses by loads";
+        llc_accesses_store: "lines", "LLC accesses by stores";
+        llc_accesses_prefetch: "lines", "LLC accesses by software and hardware prefetches";
+        llc_accesses_walk: "lines", "LLC accesses by page walks";
+        llc_misses_code: "lines", "LLC misses by instruction fetch";
+        llc_misses_load: "lines", "LLC misses by loads";
+        llc_misses_store: "lines", "LLC misses by stores";
+        llc_misses_prefetch: "lines", "LLC misses by software and hardware prefetches";
+        llc_misses_walk: "lines", "LLC misses by page walks";
+        llc_allocations: "lines", "lines put into the LLC for cores: fills and victims";
+        llc_write_backs: "lines", "dirty lines that left the LLC for memory";
+        llc_mshr_full_ps: "ps", "time that misses waited for one of the LLC's MSHRs";
+        dma_writes: "lines", "lines written by devices";
+        dma_write_allocations: "lines", "of these, allocated in the LLC";
+        dma_write_updates: "lines", "of these, already in the LLC";
+        dma_reads: "lines", "lines read by devices";
+        dma_read_hits: "lines", "of these, found in a cache";
+        dca_leaks: "lines", "lines written by devices that left the LLC before a core used them";
+    }
+}
+
+/// Shared cache, directory and memory.
+pub(super) struct Shared {
+    pub llc: Cache,
+    banks: Vec<Calendar>,
+    mshrs: Mshrs,
+    pub dram: Dram,
+    pub latency: Ps,
+    bank_time: Ps,
+    port_time: Ps,
+    pub snoop_latency: Ps,
+    pub inclusion: Inclusion,
+    pub dca_ways: usize,
+    /// Cores that hold a line, by bit. One core needs none.
+    directory: Option<FxHashMap<u64, u64>>,
+    pub stats: MemoryStats,
+}
+
+impl Shared {
+    pub fn new(p: &Platform, cores: usize) -> Self {
+        Self {
+            llc: Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
+            banks: (0..p.llc.banks).map(|_| Calendar::new(WINDOW)).collect(),
+            mshrs: Mshrs::new(p.llc.mshrs),
+            dram: Dram::new(&p.dram),
+            latency: p.llc.latency.ps(),
+            bank_time: p.llc.bank_time.ps(),
+            port_time: p.llc.port_time.ps(),
+            snoop_latency: p.llc.snoop_latency.ps(),
+            inclusion: p.llc.inclusion,
+            dca_ways: p.llc.dca_ways as usize,
+            directory: (cores > 1).then(FxHashMap::default),
+            stats: MemoryStats::default(),
+        }
+    }
+
+    /// Core `i` has the line.
+    #[inline]
+    pub fn entered(&mut self, i: usize, line: u64) {
+        if let Some(d) = &mut self.directory {
+            *d.entry(line).or_default() |= 1 << i;
+        }
+    }
+
+    /// Core `i` no longer has the line.
+    #[inline]
+    pub fn left(&mut self, i: usize, line: u64) {
+        if let Some(d) = &mut self.directory {
+            if let Some(cores) = d.get_mut(&line) {
+                *cores &= !(1 << i);
+                if *cores == 0 {
+                    d.remove(&line);
+                }
+            }
+        }
+    }
+
+    /// When a bank serves a request for `line` that comes at `t`.
+    #[inline]
+    pub fn bank(&mut self, line: u64, t: Ps) -> Ps {
+        let bank = (line ^ line >> 9) as usize & (self.banks.len() - 1);
+        self.banks[bank].reserve(t, self.bank_time)
+    }
+
+    fn counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
+        let stats = &mut self.stats;
+        let (accesses, misses) = match who {
+            Requester::Fetch => (&mut stats.llc_accesses_code, &mut stats.llc_misses_code),
+            Requester::Store => (&mut stats.llc_accesses_store, &mut stats.llc_misses_store),
+            Requester::Prefetch => (&mut stats.llc_accesses_prefetch, &mut stats.llc_misses_prefetch),
+            Requester::Walk => (&mut stats.llc_accesses_walk, &mut stats.llc_misses_walk),
+            Requester::Load | Requester::Dma => (&mut stats.llc_accesses_load, &mut stats.llc_misses_load),
+        };
+        if missed {
+            misses
+        } else {
+            accesses
+        }
+    }
+
+    /// Somebody has a newer copy.
+    pub fn drop_line(&mut self, line: u64) {
+        self.llc.remove(line);
+    }
+}
+
+impl MemorySystem {
+    /// Returns when the line arrives in the core, where from, and its state there.
+    pub(super) fn llc_access(&mut self, i: usize, line: u64, t: Ps, who: Requester) -> (Ps, Level, u8) {
+        let t = self.private[i].port.reserve(t, self.shared.port_time);
+        let t = self.shared.bank(line, t);
+        *self.shared.counter(who, false) += 1;
+        let write = who == Requester::Store;
+        let s = &mut self.shared;
+        if let Some(at) = s.llc.touch(line) {
+            let (arrives, old) = ((t + s.latency).max(s.llc.ready(at)), s.llc.state(at));
+            s.llc.set_state(at, old & !DMA);
+            let shared = self.take_from_others(i, line, write, t);
+            let mut state = if shared && !write || who == Requester::Fetch { 0 } else { EXCLUSIVE };
+            if self.shared.inclusion == Inclusion::Exclusive && !shared && who != Requester::Fetch {
+                // It moves up, with what it owes to memory.
+                self.shared.llc.remove(line);
+                state |= old & DIRTY;
+            }
+            let snoop = if shared && write { self.shared.snoop_latency } else { 0 };
+            return (arrives + snoop, Level::Llc, state);
+        }
+        *self.shared.counter(who, true) += 1;
+        if self.take_from_others(i, line, write, t) {
+            self.private[i].stats.snoop_hits += 1;
+            let state = if write { EXCLUSIVE | DIRTY } else { 0 };
+            return (t + self.shared.latency + self.shared.snoop_latency, Level::Snoop, state);
+        }
+        self.objects.missed(line, who == Requester::Fetch, true);
+        let s = &mut self.shared;
+        let looked = t + s.latency;
+        let (m, start) = s.mshrs.allocate(looked);
+        s.stats.llc_mshr_full_ps += start - looked;
+        let arrives = s.dram.read(line, start, who);
+        s.mshrs.hold(m, arrives);
+        if s.inclusion != Inclusion::Exclusive {
+            self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
+        }
+        (arrives, Level::Dram, if who == Requester::Fetch { 0 } else { EXCLUSIVE })
+    }
+
+    /// A line that a private cache had to let go.
+    pub(super) fn llc_take_victim(&mut self, line: u64, dirty: u8, t: Ps) {
+        if let Some(at) = self.shared.llc.touch(line) {
+            let old = self.shared.llc.state(at);
+            self.shared.llc.set_state(at, old & !DMA | dirty);
+        } else if dirty != 0 || self.shared.inclusion == Inclusion::Exclusive {
+            self.llc_insert(line, t, Level::Llc, dirty, 0, t);
+        }
+    }
+
+    pub(super) fn llc_insert(&mut self, line: u64, ready: Ps, level: Level, state: u8, ways: usize, t: Ps) {
+        if state & DMA == 0 {
+            self.shared.stats.llc_allocations += 1;
+        }
+        let Some(victim) = self.shared.llc.insert(line, ready, level, state, ways) else { return };
+        let mut dirty = victim.state & DIRTY;
+        if self.shared.inclusion == Inclusion::Inclusive {
+            for (i, p) in self.private.iter_mut().enumerate() {
+                if let Some(inner) = p.give_up(victim.line) {
+                    dirty |= inner & DIRTY;
+                    self.shared.left(i, victim.line);
+                }
+            }
+        }
+        self.shared.stats.dca_leaks += u64::from(victim.state & DMA != 0);
+        if dirty != 0 {
+            self.shared.stats.llc_write_backs += 1;
+            self.shared.dram.write(victim.line, t, false);
+        }
+    }
+
+    /// Looks for the line in other cores' caches than `i`'s; with `remove`, takes it away from them, else leaves it
+    /// shared.
+    pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> bool {
+        let others = match &self.shared.directory {
+            Some(d) => d.get(&line).copied().unwrap_or(0) & !(1u64.checked_shl(i as u32).unwrap_or(0)),
+            None => u64::from(i != 0 && self.private[0].holds(line)),
+        };
+        let mut rest = others;
+        let mut dirty = 0;
+        while rest != 0 {
+            let other = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if remove {
+                dirty |= self.private[other].give_up(line).unwrap_or(0) & DIRTY;
+                self.shared.left(other, line);
+            } else {
+                dirty |= self.private[other].share(line).unwrap_or(0) & DIRTY;
+            }
+        }
+        if dirty != 0 && !remove {
+            // A dirty line is shared after its data has gone to the LLC's care.
+            self.llc_take_victim(line, DIRTY, t);
+        }
+        others != 0
+    }
+}

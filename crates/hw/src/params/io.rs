@@ -1,0 +1,160 @@
+//! Parameters of the way between cores, memory and NIC, and of the NIC itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wiretime_base::{BitRate, Bytes, Duration, Frequency};
+
+/// What is between root complex and NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoPath {
+    /// A PCI Express link: table `pcie`.
+    Pcie,
+    /// A plain bus: table `bus`.
+    Bus,
+}
+
+/// The I/O path.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Io {
+    /// PCIe or bus.
+    pub path: IoPath,
+    /// From a core's store buffer to the root complex, which then accepts the write (doorbell).
+    pub mmio_write_latency: Duration,
+    /// Added to a register read beyond the path's two ways.
+    pub mmio_read_latency: Duration,
+    /// Whether device stores to one line that wait in the store buffer go as one write.
+    pub write_combining: bool,
+}
+
+/// The PCIe link and the root complex behind it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pcie {
+    /// Generation: 1 and 2 with 8b/10b, 3 to 5 with 128b/130b, 6 with 242/256 flits.
+    #[schemars(range(min = 1, max = 6), extend("unit" = "generation"))]
+    pub generation: u32,
+    /// Lanes; a power of two.
+    #[schemars(range(min = 1, max = 16), extend("unit" = "lanes", "power_of_two" = true))]
+    pub lanes: u32,
+    /// Largest payload of a TLP (MPS); a power of two.
+    #[schemars(range(min = 128, max = 4096), extend("unit" = "B", "power_of_two" = true))]
+    pub max_payload: u32,
+    /// Largest read request (MRRS); a power of two.
+    #[schemars(range(min = 128, max = 4096), extend("unit" = "B", "power_of_two" = true))]
+    pub max_read_request: u32,
+    /// Read completion boundary (RCB): where completions may be cut; a power of two.
+    #[schemars(range(min = 64, max = 512), extend("unit" = "B", "power_of_two" = true))]
+    pub read_completion_boundary: u32,
+    /// Framing, sequence number, LCRC and header of a memory write.
+    #[schemars(range(min = 12, max = 40), extend("unit" = "B"))]
+    pub write_overhead: u32,
+    /// The same of a read request.
+    #[schemars(range(min = 12, max = 40), extend("unit" = "B"))]
+    pub read_overhead: u32,
+    /// The same of a completion.
+    #[schemars(range(min = 12, max = 40), extend("unit" = "B"))]
+    pub completion_overhead: u32,
+    /// A data-link packet: acknowledgement or credit update.
+    #[schemars(range(min = 0, max = 64), extend("unit" = "B"))]
+    pub dllp_size: u32,
+    /// Bytes received for which one acknowledgement and one credit update are sent.
+    #[schemars(range(min = 16, max = 65_536), extend("unit" = "B"))]
+    pub dllp_interval: u32,
+    /// Share of the rate that skip ordered sets and periodic data-link packets take, whatever the traffic.
+    #[schemars(range(min = 0, max = 50), extend("unit" = "%"))]
+    pub idle_percent: u32,
+    /// One way through link, PHYs and root complex.
+    pub latency: Duration,
+    /// Read requests in flight (tags).
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "requests"))]
+    pub tags: u32,
+    /// Posted header credits of the root complex: writes that it takes before memory has them.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "TLPs"))]
+    pub posted_headers: u32,
+    /// Posted data credits, in units of 16 B.
+    #[schemars(range(min = 8, max = 65_536), extend("unit" = "16 B"))]
+    pub posted_data: u32,
+    /// Non-posted header credits of the root complex: read requests that it takes before memory has answered.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "TLPs"))]
+    pub non_posted_headers: u32,
+}
+
+/// A plain I/O bus, as gem5 has it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Bytes a cycle.
+    #[schemars(range(min = 1, max = 256), extend("unit" = "B"))]
+    pub width: u32,
+    /// Clock.
+    pub frequency: Frequency,
+    /// Cycles of a line's header.
+    #[schemars(range(min = 0, max = 64), extend("unit" = "cycles"))]
+    pub header_cycles: u32,
+    /// Whether both directions share the wires.
+    pub half_duplex: bool,
+    /// Whether read requests take header cycles of the write direction.
+    pub requests_share: bool,
+    /// One way.
+    pub latency: Duration,
+    /// Lines in flight.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "lines"))]
+    pub outstanding: u32,
+}
+
+/// The I/O memory management unit.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Iommu {
+    /// Whether device addresses are translated (timing only: addresses stay the same).
+    pub enabled: bool,
+    /// Translations kept (IOTLB), fully associative.
+    #[schemars(range(min = 1, max = 65_536), extend("unit" = "entries"))]
+    pub iotlb_entries: u32,
+    /// Bytes that one translation covers; a power of two.
+    pub page_size: Bytes,
+    /// Time of a walk.
+    pub walk_latency: Duration,
+    /// Walks at the same time.
+    #[schemars(range(min = 1, max = 256), extend("unit" = "walks"))]
+    pub walkers: u32,
+}
+
+/// The NIC's resources; its function is that of an Intel 82540EM.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nic {
+    /// Receive FIFO.
+    pub rx_fifo: Bytes,
+    /// Transmit FIFO.
+    pub tx_fifo: Bytes,
+    /// Descriptors that the NIC holds for a ring.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "descriptors"))]
+    pub descriptor_cache: u32,
+    /// Fetches more descriptors when it holds fewer than this.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "descriptors"))]
+    pub descriptor_prefetch: u32,
+    /// Received descriptors written back together while packets wait; at once when none does.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "descriptors"))]
+    pub descriptor_write_back: u32,
+    /// Fixed processing time of a packet from the FIFO to its DMA, and from its DMA to the FIFO.
+    pub packet_latency: Duration,
+    /// Packets whose payload is being read, at most.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "packets"))]
+    pub tx_packets_in_flight: u32,
+}
+
+/// The Ethernet link.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Line rate.
+    pub rate: BitRate,
+    /// Preamble, start-of-frame delimiter and inter-packet gap.
+    #[schemars(range(min = 0, max = 64), extend("unit" = "B"))]
+    pub gap_bytes: u32,
+    /// Propagation from generator to NIC, and back.
+    pub latency: Duration,
+}

@@ -1,0 +1,206 @@
+//! Parameters of caches and DRAM.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wiretime_base::{Bytes, Duration};
+
+/// Which line has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The least recently used.
+    Lru,
+    /// A pseudo-random one (seeded, deterministic).
+    Random,
+    /// Tree pseudo-LRU.
+    PseudoLru,
+    /// Re-reference interval prediction with two bits (Jaleel and others, 2010).
+    Rrip,
+}
+
+/// What a cache holds of what the caches above it hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// All: what leaves here leaves them.
+    Inclusive,
+    /// Filled on the way up, without obligation.
+    NonInclusive,
+    /// Filled by their victims; a hit by a core moves the line up.
+    Exclusive,
+}
+
+/// Hardware prefetchers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetcherKind {
+    /// None.
+    Off,
+    /// The lines behind a missed one.
+    NextLine,
+    /// Constant strides by instruction address.
+    Stride,
+    /// Ascending or descending streams inside 4 KiB pages.
+    Stream,
+}
+
+/// A hardware prefetcher, trained by the misses of its cache.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetcher {
+    /// Kind.
+    pub kind: PrefetcherKind,
+    /// Lines fetched for one trigger.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "lines"))]
+    pub degree: u32,
+    /// How far ahead of the trigger the last of them may be.
+    #[schemars(range(min = 1, max = 256), extend("unit" = "lines"))]
+    pub distance: u32,
+}
+
+/// A cache of one core.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PrivateCache {
+    /// Capacity: a power-of-two number of sets of 64-byte lines.
+    pub size: Bytes,
+    /// Associativity.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
+    pub ways: u32,
+    /// Load-to-use latency of a hit. For the L1I: cycles beyond pipelined fetch.
+    #[schemars(range(min = 0, max = 1000), extend("unit" = "cycles"))]
+    pub latency: u32,
+    /// Misses in flight.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "misses"))]
+    pub mshrs: u32,
+    /// Replacement policy.
+    pub replacement: Replacement,
+    /// Hardware prefetcher.
+    pub prefetcher: Prefetcher,
+}
+
+/// The level-2 cache of one core.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Level2 {
+    /// Capacity: a power-of-two number of sets of 64-byte lines.
+    pub size: Bytes,
+    /// Associativity.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
+    pub ways: u32,
+    /// Load-to-use latency of a hit.
+    #[schemars(range(min = 1, max = 1000), extend("unit" = "cycles"))]
+    pub latency: u32,
+    /// Misses in flight.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "misses"))]
+    pub mshrs: u32,
+    /// Replacement policy.
+    pub replacement: Replacement,
+    /// Hardware prefetcher.
+    pub prefetcher: Prefetcher,
+    /// What it holds of the L1D: inclusive, or non-inclusive.
+    pub inclusion: Inclusion,
+    /// Cycles between two lines to the L1s.
+    #[schemars(range(min = 1, max = 100), extend("unit" = "cycles"))]
+    pub interval: u32,
+}
+
+/// The shared cache.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedCache {
+    /// Capacity: a power-of-two number of sets of 64-byte lines.
+    pub size: Bytes,
+    /// Associativity.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
+    pub ways: u32,
+    /// From an L2 miss to the line's arrival in the core, on a hit.
+    pub latency: Duration,
+    /// Banks, interleaved by line; a power of two.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "banks", "power_of_two" = true))]
+    pub banks: u32,
+    /// Time that a bank is taken by one line.
+    pub bank_time: Duration,
+    /// Time that a core's port to the interconnect is taken by one line.
+    pub port_time: Duration,
+    /// Misses in flight, all banks together.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "misses"))]
+    pub mshrs: u32,
+    /// Replacement policy.
+    pub replacement: Replacement,
+    /// What it holds of the cores' caches.
+    pub inclusion: Inclusion,
+    /// Ways in which inbound DMA writes allocate (direct cache access); 0 sends them to memory.
+    #[schemars(range(min = 0, max = 64), extend("unit" = "ways"))]
+    pub dca_ways: u32,
+    /// Added when another core's private cache must supply or give up the line.
+    pub snoop_latency: Duration,
+}
+
+/// What happens to a row after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PagePolicy {
+    /// It stays open until another row of its bank is wanted.
+    Open,
+    /// It is closed at once.
+    Closed,
+}
+
+/// Main memory. Timings by the names of JEDEC's standards.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// Channels; a power of two.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "channels", "power_of_two" = true))]
+    pub channels: u32,
+    /// Bytes before the next channel; a power of two.
+    #[schemars(range(min = 64, max = 4096), extend("unit" = "B", "power_of_two" = true))]
+    pub interleave: u32,
+    /// Ranks of a channel; a power of two.
+    #[schemars(range(min = 1, max = 8), extend("unit" = "ranks", "power_of_two" = true))]
+    pub ranks: u32,
+    /// Banks of a rank, all groups together; a power of two.
+    #[schemars(range(min = 1, max = 128), extend("unit" = "banks", "power_of_two" = true))]
+    pub banks: u32,
+    /// Bank groups of a rank; a power of two.
+    #[schemars(range(min = 1, max = 16), extend("unit" = "groups", "power_of_two" = true))]
+    pub bank_groups: u32,
+    /// Row of a bank over all chips of a rank.
+    pub row_size: Bytes,
+    /// Data bus of a channel.
+    #[schemars(range(min = 8, max = 512), extend("unit" = "bits"))]
+    pub bus_width: u32,
+    /// Transfers on each wire of the data bus.
+    #[schemars(range(min = 100, max = 20_000), extend("unit" = "MT/s"))]
+    pub transfer_rate: u32,
+    /// Column access to first data.
+    pub t_cl: Duration,
+    /// Row to column.
+    pub t_rcd: Duration,
+    /// Precharge.
+    pub t_rp: Duration,
+    /// Row open at least.
+    pub t_ras: Duration,
+    /// Bursts to banks of one group.
+    pub t_ccd_l: Duration,
+    /// Rows opened in different groups of a rank.
+    pub t_rrd: Duration,
+    /// Four rows opened in a rank.
+    pub t_faw: Duration,
+    /// End of write data to precharge.
+    pub t_wr: Duration,
+    /// End of write data to a read in the rank.
+    pub t_wtr: Duration,
+    /// Refresh of a rank.
+    pub t_rfc: Duration,
+    /// Between refreshes of a rank.
+    pub t_refi: Duration,
+    /// Controller, interconnect and PHY, both ways.
+    pub controller_latency: Duration,
+    /// Writes that a channel's controller gathers before it drains them.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "lines"))]
+    pub write_queue_entries: u32,
+    /// Row policy.
+    pub page_policy: PagePolicy,
+}

@@ -1,0 +1,94 @@
+//! A whole machine as data: every parameter with its unit and range, declared once.
+//!
+//! The JSON Schema generated from these types is what the command line checks `--set` and platform files against.
+//! Values and their sources are in `platforms/*.toml`.
+
+mod check;
+mod core;
+mod io;
+mod memory;
+
+pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
+pub use io::{Bus, Io, IoPath, Iommu, Link, Nic, Pcie};
+pub use memory::{
+    Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache, Replacement, SharedCache,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wiretime_base::{Bytes, Duration, Frequency, Ps};
+
+/// A machine: server, NIC and link.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// Name that `--platform` takes.
+    pub name: String,
+    /// What machine this is, in one line.
+    pub description: String,
+    /// The processor cores.
+    pub core: Core,
+    /// Level-1 instruction cache of each core.
+    pub l1i: PrivateCache,
+    /// Level-1 data cache of each core.
+    pub l1d: PrivateCache,
+    /// Level-2 cache of each core.
+    pub l2: Level2,
+    /// Last-level (system-level) cache, shared by all cores and by DMA.
+    pub llc: SharedCache,
+    /// Main memory.
+    pub dram: Dram,
+    /// The way between root complex and NIC.
+    pub io: Io,
+    /// The PCIe link; in force with `io.path = "pcie"`.
+    pub pcie: Pcie,
+    /// The I/O bus; in force with `io.path = "bus"`.
+    pub bus: Bus,
+    /// Translation of device addresses.
+    pub iommu: Iommu,
+    /// The network interface.
+    pub nic: Nic,
+    /// The Ethernet link.
+    pub link: Link,
+    /// What belongs to no component.
+    pub system: System,
+}
+
+/// What belongs to no component.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// Cores of the guest.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "cores"))]
+    pub cores: u32,
+    /// Guest memory.
+    pub memory: Bytes,
+    /// The guest's counter (CNTFRQ_EL0).
+    pub counter_frequency: Frequency,
+    /// Time of one instruction while the guest boots without timing.
+    pub boot_instruction_time: Duration,
+    /// Window in which cores take turns under full timing; 0: the lookahead. A longer one is faster with many cores, and
+    /// the result says how late devices then saw what cores did.
+    pub quantum: Duration,
+}
+
+impl Platform {
+    /// One way between a core's store leaving and the NIC: nothing that a core does reaches the NIC sooner.
+    #[must_use]
+    pub fn lookahead(&self) -> Ps {
+        let path = match self.io.path {
+            IoPath::Pcie => self.pcie.latency,
+            IoPath::Bus => self.bus.latency,
+        };
+        self.io.mmio_write_latency.ps() + path.ps()
+    }
+
+    /// The window in force.
+    #[must_use]
+    pub fn quantum(&self) -> Ps {
+        match self.system.quantum.ps() {
+            0 => self.lookahead(),
+            ps => ps,
+        }
+    }
+}
