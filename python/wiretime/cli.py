@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, platforms, report, run, shell
+from wiretime import doctor, platforms, report, run, shell, statistics
 from wiretime.setup import steps
 
 app = typer.Typer(
@@ -57,6 +58,39 @@ def platforms_show(name: Annotated[str, typer.Argument()] = platforms.DEFAULT) -
     """Print a whole machine, with the source of every value."""
     platforms.load(name)
     print(platforms.commented(name), end="")
+
+
+@platforms_app.command("diff")
+def platforms_diff(
+    first: Annotated[str, typer.Argument(metavar="A")],
+    second: Annotated[str, typer.Argument(metavar="B")],
+) -> None:
+    """Print the parameters in which two machines differ."""
+    screen.print(platforms.difference(first, second))
+
+
+@app.command("stats")
+def stats_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
+    everything: Annotated[bool, typer.Option("--all", help="Counters that are zero and idle cores as well.")] = False,
+    series: Annotated[bool, typer.Option("--series", help="The time series (--interval) as CSV.")] = False,
+) -> None:
+    """Print a run's counters: where cycles went, misses, memory, PCIe; in total and a packet."""
+    result = statistics.load(folder)
+    if series:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(statistics.series(result))
+    else:
+        screen.print(statistics.show(result, everything))
+
+
+@app.command("diff")
+def diff_command(
+    first: Annotated[Path, typer.Argument(metavar="DIR_A")],
+    second: Annotated[Path, typer.Argument(metavar="DIR_B")],
+    rows: Annotated[int, typer.Option(help="Counters to show.")] = 25,
+) -> None:
+    """Rank what moved between two runs, a packet."""
+    screen.print(statistics.difference(statistics.load(first), statistics.load(second), rows))
 
 
 @guest_app.command("shell")
@@ -110,6 +144,7 @@ def run_command(
     guest_limit: Annotated[
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
     ] = run.GUEST_LIMIT,
+    interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
     out: Annotated[Path | None, typer.Option(help="Folder for result.json, host.json and console.log.")] = None,
     json_output: Annotated[
         str | None, typer.Option("--json", help="'-': print result.json instead of the table.")
@@ -129,6 +164,7 @@ def run_command(
         app_args=app_args,
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,
+        interval=interval,
     )
     run.check(request)
     if out is not None:

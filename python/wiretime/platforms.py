@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
+from rich import box
+from rich.table import Table as RichTable
 from tomlkit.exceptions import ParseError
 
 import wiretime._native as _native
@@ -104,7 +106,7 @@ def _check(table: Table, source: str) -> Table:
             raise WiretimeError(f"{source}: {key} is {value!r}: must be {kind}{_range(node)}")
         words = choices(node)
         if words and value not in words:
-            raise WiretimeError(f"{source}: {unknown(key, value, words)}")
+            raise WiretimeError(f"{source}: {unknown(key, str(value), words)}")
         if isinstance(value, int) and "minimum" in node and not node["minimum"] <= value <= node["maximum"]:
             raise WiretimeError(f"{source}: {key} is {value}: must be{_range(node)}")
     try:
@@ -145,6 +147,17 @@ def load(name: str, changes: Sequence[str] = ()) -> Table:
             node = node[parent]
         node[last] = _value(key, text, known)
     return _check(table, "--set " + " ".join(changes))
+
+
+def difference(first: str, second: str) -> RichTable:
+    """Return the parameters in which two platforms differ, as a table."""
+    table = RichTable("parameter", first, second, "unit", "meaning", box=box.SIMPLE_HEAD)
+    a, b = dict(_flatten(load(first))), dict(_flatten(load(second)))
+    for key, node in parameters():
+        if a[key] != b[key] and key not in ("name", "description"):
+            meaning = str(node.get("description", "")).split(". ")[0].split("\n")[0]
+            table.add_row(key, str(a[key]), str(b[key]), str(node.get("unit", "")), meaning)
+    return table
 
 
 def commented(name: str) -> str:

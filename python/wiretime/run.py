@@ -22,6 +22,7 @@ SCHEMA_VERSION = 1
 MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
 FRAME_MIN, FRAME_MAX = 64, 9000
 GUEST_LIMIT = "60s"
+SERIES_MAX = 10_000
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
 
@@ -42,6 +43,8 @@ class Request:
     app_args: str = ""
     timestamp_offset: int = 42
     guest_limit: str = GUEST_LIMIT
+    interval: str = "0ns"
+    profile: bool = False
     # For the project's own tests; see the engine's settings.
     engine: Mapping[str, Any] | None = None
 
@@ -68,10 +71,14 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
         ("--warmup", r.warm_up),
         ("--follow", r.follow),
         ("--guest-limit", r.guest_limit),
+        ("--interval", r.interval),
     ):
         _quantity(option, text, _native.parse_duration)
     if _native.parse_duration(r.duration) == 0:
         raise WiretimeError("--duration 0: must be above zero")
+    step = _native.parse_duration(r.interval)
+    if step and _native.parse_duration(r.duration) // step > SERIES_MAX:
+        raise WiretimeError(f"--interval {r.interval}: more than {SERIES_MAX} steps in {r.duration}")
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
     last = r.packet_size - 4 - 18
@@ -88,6 +95,8 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
         "follow": r.follow,
         "guest_limit": r.guest_limit,
         "seed": r.seed,
+        "interval": r.interval,
+        "profile": r.profile,
         "forwards": app.forwards,
         "mac": list(MAC),
         "start_at": app.start_at,

@@ -21,6 +21,12 @@ fn resolve_platform(text: &str) -> PyResult<String> {
     serde_json::to_string(&platform).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// Every statistic: groups with path, names, units, meanings, as JSON.
+#[pyfunction]
+fn statistics() -> String {
+    serde_json::to_string(&wiretime_hw::catalogue::groups()).unwrap_or_default()
+}
+
 /// Bits a second of a rate such as `40Gbps`.
 #[pyfunction]
 fn parse_rate(text: &str) -> PyResult<u64> {
@@ -57,6 +63,7 @@ fn quantity_error(e: wiretime_base::QuantityError) -> PyErr {
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(platform_schema, m)?)?;
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
+    m.add_function(wrap_pyfunction!(statistics, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
     m.add_function(wrap_pyfunction!(parse_duration, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;

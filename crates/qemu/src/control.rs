@@ -57,6 +57,10 @@ pub struct RunSettings {
     pub follow: Duration,
     /// Longest simulated time to the start of the measurement, and for the guest to stop.
     pub guest_limit: Duration,
+    /// Length of a step of the time series; 0: none.
+    pub interval: Duration,
+    /// Charge cycles to blocks of instructions.
+    pub profile: bool,
     pub forwards: bool,
     pub mac: [u8; 6],
     pub start_at: StartAt,

@@ -3,7 +3,9 @@
 use crate::api::{self, Insn, Tb};
 use crate::engine::{engine, Engine};
 use crate::execute;
+use crate::run::Profile;
 use crate::turns::Vcpu;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use wiretime_hw::core::{Class, MicroOp, Quick};
@@ -16,6 +18,9 @@ pub struct Block {
     pub count: u32,
     /// Virtual address of its first instruction where it was translated, tagged with that address space.
     pub vaddr: u64,
+    /// Cycles and instructions charged to it, while a profile is taken.
+    pub cycles: Cell<u64>,
+    pub executed: Cell<u64>,
     /// Decoded instructions; empty where only blocks are counted.
     pub ops: Box<[MicroOp]>,
     /// What the core model looks at first of each.
@@ -55,15 +60,23 @@ pub struct Blocks {
 
 impl Blocks {
     /// Drops every block but those that a vCPU still has to account for.
-    fn flush(&mut self, vcpus: &[Vcpu]) {
+    fn flush(&mut self, vcpus: &[Vcpu], profile: &mut Profile) {
+        self.live.iter().for_each(|b| profile.collect(b));
         self.live.retain(|b| vcpus.iter().any(|v| ptr::eq(&**b, v.block)));
+    }
+}
+
+impl Blocks {
+    /// Adds what all live blocks were charged to the profile.
+    pub fn collect(&self, profile: &mut Profile) {
+        self.live.iter().for_each(|b| profile.collect(b));
     }
 }
 
 /// QEMU has dropped all its translations; no vCPU is inside a block.
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
-    e.blocks.flush(&e.vcpus);
+    e.blocks.flush(&e.vcpus, &mut e.run.profile);
 }
 
 /// Instructions that need a callback of their own.
@@ -117,6 +130,8 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
         paddr,
         count: count as u32,
         vaddr,
+        cycles: Cell::new(0),
+        executed: Cell::new(0),
         ops: Box::default(),
         quick: Box::default(),
         insns: Box::default(),

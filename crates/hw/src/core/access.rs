@@ -108,13 +108,13 @@ impl Core {
                 }
                 MemKind::Store => {
                     if class == Class::Atomic || class == Class::StoreExclusive {
-                        let ordered = complete.max(data).max(self.last_commit).max(self.store_fence);
+                        let ordered = complete.max(data).max(self.last_commit()).max(self.store_fence);
                         let done = if first { self.store(a, ordered, memory, walker) } else { ordered };
                         complete = complete.max(done + extra);
                     } else {
                         complete = complete.max(data + extra);
                         if first {
-                            self.store(a, complete.max(self.last_commit).max(self.store_fence), memory, walker);
+                            self.store(a, complete.max(self.last_commit()).max(self.store_fence), memory, walker);
                         }
                     }
                     self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] = (a.paddr >> 3, complete);
@@ -125,7 +125,7 @@ impl Core {
                     memory.prefetch(self.index, a.paddr, t + walk);
                 }
                 MemKind::ZeroLine => {
-                    let t = start.max(self.last_commit).max(self.store_fence);
+                    let t = start.max(self.last_commit()).max(self.store_fence);
                     let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
                     let (done, level) = memory.zero_line(self.index, a.paddr, t + walk);
                     self.stored(done, level.into());
@@ -182,7 +182,7 @@ impl Core {
     /// Not speculative: waits until everything before it has committed, and the stores have gone.
     fn device_load(&mut self, start: u64) -> u64 {
         self.stats.mmio_reads += 1;
-        let t = start.max(self.last_commit).max(self.load_fence).max(self.last_store);
+        let t = start.max(self.last_commit()).max(self.load_fence).max(self.last_store);
         let done = t + self.device_read;
         self.last_load = self.last_load.max(done);
         done
@@ -190,7 +190,7 @@ impl Core {
 
     fn device_store(&mut self, a: &MemEvent, complete: u64) {
         self.stats.mmio_writes += 1;
-        let t = complete.max(self.last_commit).max(self.store_fence);
+        let t = complete.max(self.last_commit()).max(self.store_fence);
         let (sent, accepted, line) = self.device;
         let combined = self.write_combining && line == a.paddr / LINE && sent > t;
         if !combined {

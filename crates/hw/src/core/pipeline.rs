@@ -12,7 +12,8 @@ use super::stall::{Cause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
 use super::tlb::{Tlb, TlbStats, Walker};
 use super::uop::{
-    Branch, Class, MicroOp, Quick, Reg, CLASSES, LOADS, MEMORY, MORE, ORDERS, STORES, WRITES_INTEGER, WRITES_VECTOR,
+    Branch, Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, LOADS, MEMORY, MORE, ORDERS, RARE, STORES, WRITES_INTEGER,
+    WRITES_VECTOR,
 };
 use crate::memory::{MemorySystem, LINE};
 use crate::params::{self, CoreKind};
@@ -52,13 +53,14 @@ stats! {
 
 pub(super) const FORWARD_SLOTS: usize = 64;
 
+/// Positions in dispatch and commit count cycles in fractions, so that a width is a step and no branch.
+const FRACTION: u32 = 16;
+
 /// The core.
 pub struct Core {
     pub(super) index: usize,
     pub(super) clock: Clock,
     in_order: bool,
-    width: u32,
-    commit_width: u32,
     mispredict: u64,
     exception: u64,
     group_mask: u64,
@@ -67,7 +69,7 @@ pub struct Core {
     pub(super) device_read: u64,
     pub(super) device_write: u64,
     pub(super) write_combining: bool,
-    pub(super) slots: [Slot; CLASSES],
+    pub(super) slots: [Slot; SLOTS],
     predictor: Predictor,
     pub(super) tlb: Tlb,
     /// Cycle of the current fetch group, and why it is not earlier.
@@ -75,9 +77,12 @@ pub struct Core {
     fetch_cause: Cause,
     fetched_line: u64,
     new_group: bool,
-    /// Dispatch cycle of the next instruction, and how many went in that cycle.
-    cycle: u64,
-    slot: u32,
+    /// Where the next instruction is dispatched, and how far one instruction goes.
+    dispatch: u64,
+    dispatch_step: u64,
+    /// The same of commit.
+    commit: u64,
+    commit_step: u64,
     /// By register; as long as a register number can be, so that no index needs a check.
     ready: [u64; Reg::MAX as usize + 1],
     pub(super) ports: Ports,
@@ -87,8 +92,6 @@ pub struct Core {
     vector_registers: Ring,
     pub(super) loads: Ring,
     pub(super) stores: Ring,
-    pub(super) last_commit: u64,
-    committed: u32,
     /// What the last commit that made others wait had waited for.
     commit_cause: Cause,
     /// The access that takes longest, of those under way.
@@ -109,33 +112,54 @@ pub struct Core {
     pub(super) stats: CoreStats,
 }
 
+/// Classes, rounded up so that masking an index makes it safe.
+const SLOTS: usize = CLASSES.next_power_of_two();
+
+/// Most entries that a ring may have.
+const RING: usize = 1024;
+
 /// When the entries of a queue are free again, in order of allocation.
 pub(super) struct Ring {
-    free: Vec<u64>,
     next: usize,
+    last: usize,
+    free: [u64; RING],
 }
 
 impl Ring {
     fn new(entries: u32) -> Self {
-        Self { free: vec![0; entries.max(1) as usize], next: 0 }
+        Self { next: 0, last: (entries.max(1) as usize).min(RING) - 1, free: [0; RING] }
     }
-    #[inline]
+    #[inline(always)]
     fn available(&self) -> u64 {
-        self.free[self.next]
+        self.free[self.next % RING]
     }
+    /// When `count` entries are free, where entries are freed in order.
     #[inline]
-    pub(super) fn take(&mut self, until: u64) {
-        self.free[self.next] = until;
-        self.next += 1;
-        if self.next == self.free.len() {
-            self.next = 0;
+    fn ahead(&self, count: usize) -> u64 {
+        if count == 0 {
+            return 0;
         }
+        if count > self.last {
+            return u64::MAX;
+        }
+        let at = self.next + count - 1;
+        self.free[(if at > self.last { at - self.last - 1 } else { at }) % RING]
+    }
+    #[inline(always)]
+    pub(super) fn take(&mut self, until: u64) {
+        self.free[self.next % RING] = until;
+        self.next = if self.next == self.last { 0 } else { self.next + 1 };
     }
 }
 
 /// Architectural registers, which are never free: 31 integer, stack pointer, flags; 32 vector.
 const INTEGER_HELD: u32 = 33;
 const VECTOR_HELD: u32 = 32;
+
+/// A step of a position, for so many instructions a cycle.
+fn step(width: u32) -> u64 {
+    (1u64 << FRACTION).div_ceil(width.max(1).into())
+}
 
 impl Core {
     /// Core `index` of a machine.
@@ -148,8 +172,6 @@ impl Core {
             index,
             clock,
             in_order: p.kind == CoreKind::InOrder,
-            width: p.dispatch_width,
-            commit_width: p.commit_width,
             mispredict: u64::from(p.mispredict_penalty) + u64::from(machine.l1i.latency),
             exception: u64::from(p.exception_penalty),
             group_mask: u64::from(p.fetch_width.next_power_of_two()) * 4 - 1,
@@ -165,18 +187,18 @@ impl Core {
             fetch_cause: Cause::Fetch,
             fetched_line: u64::MAX,
             new_group: true,
-            cycle: 0,
-            slot: 0,
+            dispatch: 0,
+            dispatch_step: step(p.dispatch_width),
+            commit: 0,
+            commit_step: step(p.commit_width),
             ready: [0; Reg::MAX as usize + 1],
             ports: Ports::default(),
-            queues: [p.integer_queue_entries, p.vector_queue_entries, p.memory_queue_entries].map(IssueQueue::new),
+            queues: [p.integer_queue_entries, p.vector_queue_entries, p.memory_queue_entries, 1].map(IssueQueue::new),
             rob: Ring::new(p.rob_entries),
             integer_registers: Ring::new(p.integer_registers.saturating_sub(INTEGER_HELD)),
             vector_registers: Ring::new(p.vector_registers.saturating_sub(VECTOR_HELD)),
             loads: Ring::new(p.load_queue_entries),
             stores: Ring::new(p.store_queue_entries),
-            last_commit: 0,
-            committed: 0,
             commit_cause: Cause::Core,
             pending: (0, Cause::Core),
             load_fence: 0,
@@ -197,29 +219,34 @@ impl Core {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Ps {
-        self.clock.at(self.cycle.max(self.fetch_floor()))
+        // A redirect is time that has passed; fetch that runs ahead or waits for a line is not yet.
+        let redirect = if self.new_group { self.fetch } else { 0 };
+        self.clock.at(self.cycle().max(redirect))
     }
 
-    /// A redirect is time that has passed; fetch that runs ahead or waits for a line is not yet.
+    /// Dispatch cycle of the next instruction, idle time included.
     #[inline]
-    fn fetch_floor(&self) -> u64 {
-        if self.new_group {
-            self.fetch
-        } else {
-            0
-        }
+    #[must_use]
+    pub fn cycle(&self) -> u64 {
+        self.dispatch >> FRACTION
+    }
+
+    /// When everything so far has committed.
+    #[inline]
+    pub(super) fn last_commit(&self) -> u64 {
+        self.commit >> FRACTION
     }
 
     /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> CoreStats {
-        CoreStats { cycles: self.cycle - self.idle, ..self.stats.clone() }
+        CoreStats { cycles: self.cycle() - self.idle, ..self.stats.clone() }
     }
 
     /// Cycles by cause so far.
     #[must_use]
     pub fn stall_stats(&self) -> StallStats {
-        self.stalls.stats(self.cycle - self.idle)
+        self.stalls.stats(self.cycle() - self.idle)
     }
 
     /// Address translation's counters so far.
@@ -228,27 +255,19 @@ impl Core {
         self.tlb.stats.clone()
     }
 
-    /// Cycles of dispatch time so far, idle time included: for differences.
-    #[inline]
-    #[must_use]
-    pub fn cycle(&self) -> u64 {
-        self.cycle
-    }
-
     /// The core slept until `t`.
     pub fn idle_until(&mut self, t: Ps) {
-        let cycle = self.clock.cycle_at_or_after(t);
-        if cycle > self.cycle {
-            self.idle += cycle - self.cycle;
-            self.cycle = cycle;
-            self.slot = 0;
+        let (cycle, now) = (self.clock.cycle_at_or_after(t), self.cycle());
+        if cycle > now {
+            self.idle += cycle - now;
+            self.dispatch = cycle << FRACTION;
         }
     }
 
     /// An exception or interrupt: the pipeline drains and refills.
     pub fn exception(&mut self) {
         self.stats.exceptions += 1;
-        self.redirect(self.last_commit + self.exception, Cause::Exception);
+        self.redirect(self.last_commit() + self.exception, Cause::Exception);
     }
 
     /// Cached translations go (TLB maintenance): those of one virtual page in any address space, or all.
@@ -277,34 +296,179 @@ impl Core {
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
     ) {
-        let to = to.min(block.quick.len());
         // Accesses of earlier instructions than `from` have been timed with them.
         while accesses.first().is_some_and(|a| usize::from(a.index) < from) {
             accesses = &accesses[1..];
         }
-        self.stats.instructions += to.saturating_sub(from) as u64;
+        if self.in_order {
+            self.time::<true>(block, from, to, accesses, next, memory, walker);
+        } else {
+            self.time::<false>(block, from, to, accesses, next, memory, walker);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[inline(always)]
+    fn time<const IN_ORDER: bool>(
+        &mut self,
+        block: BlockRef<'_>,
+        from: usize,
+        to: usize,
+        mut accesses: &[MemEvent],
+        next: Option<u64>,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) {
+        let Some(quick) = block.quick.get(from..to.min(block.quick.len())) else { return };
+        self.stats.instructions += quick.len() as u64;
+        // Kept out of memory: each instruction depends on the one before.
+        let (mut dispatch, mut commit) = (self.dispatch, self.commit);
         let mut pc = block.paddr + 4 * from as u64;
-        for (i, &q) in block.quick.iter().enumerate().take(to).skip(from) {
+        // Most blocks find room for all of themselves at once.
+        let now = dispatch >> FRACTION;
+        let roomy = !IN_ORDER
+            && self.rob.ahead(quick.len()) <= now
+            && self.integer_registers.ahead(quick.len()) <= now
+            && self.vector_registers.available() <= now;
+        for q in quick {
             if self.new_group || pc & self.group_mask == 0 {
-                self.fetch_group(pc, block.vaddr + 4 * i as u64, memory, walker);
+                self.dispatch = dispatch;
+                self.fetch_group(pc, block.vaddr + (pc - block.paddr), memory, walker);
             }
-            let complete = if q.flags & MEMORY == 0 {
-                self.compute(q, block.ops, i)
+            let slot = &self.slots[q.class as usize % SLOTS];
+            let (latency, ports, interval, queue) = (slot.latency, slot.ports, slot.interval, slot.queue);
+            let [a, b, c] = q.sources;
+            let (a, b, c) = (self.ready[a as usize], self.ready[b as usize], self.ready[c as usize]);
+            let mut operands = a.max(b).max(c);
+            if roomy && q.flags & !WRITES_INTEGER == 0 {
+                // Nothing but registers: most instructions.
+                let mut t = dispatch >> FRACTION;
+                let queue = queue as usize % QUEUES;
+                if self.fetch > t {
+                    t = self.wait(t, self.fetch, self.fetch_cause);
+                    dispatch = t << FRACTION;
+                }
+                if self.queues[queue].full() {
+                    (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
+                }
+                dispatch += self.dispatch_step;
+                let start = self.ports.reserve(operands.max(t + 1), ports, interval);
+                if start > t + 1 {
+                    self.queues[queue].enter(t, start);
+                }
+                let complete = start + u64::from(latency);
+                self.ready[q.destination as usize] = complete;
+                commit = self.follow(commit, complete, Cause::Core);
+                self.rob.take(commit >> FRACTION);
+                if q.flags & WRITES_INTEGER != 0 {
+                    self.integer_registers.take(commit >> FRACTION);
+                }
+                pc += 4;
+                continue;
+            }
+            if q.flags & MORE != 0 {
+                operands = self.further_operands(&block.ops[((pc - block.paddr) / 4) as usize], operands);
+            }
+            // Dispatch: where the front end, the reorder buffer and the queues have room.
+            let mut t = dispatch >> FRACTION;
+            let mut start;
+            if IN_ORDER {
+                (dispatch, start) = self.issue_in_order(*q, dispatch, operands);
             } else {
-                let own = accesses.iter().take_while(|a| usize::from(a.index) == i).count();
+                if self.fetch > t {
+                    t = self.wait(t, self.fetch, self.fetch_cause);
+                    dispatch = t << FRACTION;
+                }
+                let mut room = 0;
+                if !roomy {
+                    room = self.rob.available();
+                    if q.flags & WRITES_INTEGER != 0 {
+                        room = room.max(self.integer_registers.available());
+                    }
+                }
+                if q.flags & (LOADS | STORES | WRITES_VECTOR) != 0 {
+                    room = room.max(self.further_room(*q));
+                }
+                if room > t {
+                    t = self.wait_for_room(t, *q);
+                    dispatch = t << FRACTION;
+                }
+                let queue = queue as usize % QUEUES;
+                if self.queues[queue].full() {
+                    (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
+                }
+                dispatch += self.dispatch_step;
+                // Issue: when operands and a port are there.
+                start = self.ports.reserve(operands.max(t + 1), ports, interval);
+                if start > t + 1 {
+                    self.queues[queue].enter(t, start);
+                }
+            }
+            let (complete, cause);
+            if q.flags & (MEMORY | RARE) == 0 {
+                complete = start + u64::from(latency);
+                cause = Cause::Core;
+            } else if q.flags & MEMORY == 0 {
+                start = self.rare(*q, start, commit >> FRACTION);
+                complete = start + u64::from(latency);
+                cause = Cause::Core;
+            } else {
+                let i = ((pc - block.paddr) / 4) as usize;
+                let mut own = 0;
+                while accesses.get(own).is_some_and(|a| usize::from(a.index) == i) {
+                    own += 1;
+                }
                 let (mine, rest) = accesses.split_at(own);
                 accesses = rest;
-                self.memory(q, &block.ops[i], mine, pc, memory, walker)
-            };
-            if q.flags & ORDERS != 0 {
-                self.order(&block.ops[i], complete);
+                self.commit = commit;
+                (complete, cause) = self.memory(*q, &block.ops[i], start, mine, pc, memory, walker);
             }
-            if q.branch != Branch::None && i + 1 == block.quick.len() {
-                if let Some(next) = next {
+            self.ready[q.destination as usize] = complete;
+            if q.flags & MORE != 0 {
+                self.write_further(&block.ops[((pc - block.paddr) / 4) as usize], start, complete);
+            }
+            // Commit, in order.
+            commit = self.follow(commit, complete, cause);
+            let committed = commit >> FRACTION;
+            self.rob.take(committed);
+            if q.flags & WRITES_INTEGER != 0 {
+                self.integer_registers.take(committed);
+            }
+            if q.flags & (LOADS | WRITES_VECTOR | ORDERS) != 0 {
+                self.commit = commit;
+                self.committed(*q, committed, complete, &block, pc);
+            }
+            if q.flags & BRANCHES != 0 {
+                self.commit = commit;
+                if let (Some(next), true) = (next, pc + 4 == block.paddr + 4 * block.quick.len() as u64) {
                     self.resolve(q.branch, pc, next, complete);
                 }
             }
             pc += 4;
+        }
+        (self.dispatch, self.commit) = (dispatch, commit);
+    }
+
+    /// The position of a commit behind another one.
+    #[inline(always)]
+    fn follow(&mut self, commit: u64, complete: u64, cause: Cause) -> u64 {
+        let (follows, own) = (commit + self.commit_step, complete << FRACTION);
+        if own > follows + (1 << FRACTION) {
+            self.commit_cause = cause;
+        }
+        own.max(follows)
+    }
+
+    #[inline]
+    fn committed(&mut self, q: Quick, committed: u64, complete: u64, block: &BlockRef<'_>, pc: u64) {
+        if q.flags & LOADS != 0 {
+            self.loads.take(committed);
+        }
+        if q.flags & WRITES_VECTOR != 0 {
+            self.vector_registers.take(committed);
+        }
+        if q.flags & ORDERS != 0 {
+            self.order(&block.ops[((pc - block.paddr) / 4) as usize], complete);
         }
     }
 
@@ -317,206 +481,145 @@ impl Core {
             self.fetch += 1;
         }
         // It waits while the queue to dispatch is full.
-        let floor = self.cycle.saturating_sub(self.fetch_ahead);
+        let floor = self.cycle().saturating_sub(self.fetch_ahead);
         if floor > self.fetch {
             self.fetch = floor;
             self.fetch_cause = Cause::Fetch;
         }
-        let line = pc / LINE;
-        if line != self.fetched_line {
-            self.fetched_line = line;
-            let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
-            if walk > 0 {
-                self.fetch += walk;
-                self.fetch_cause = Cause::Itlb;
-            }
-            let there = memory.fetch(self.index, pc, self.fetch);
-            if there > self.fetch {
-                self.fetch = there;
-                self.fetch_cause = Cause::L1i;
-            }
+        if pc / LINE != self.fetched_line {
+            self.fetch_line(pc, vaddr, memory, walker);
         }
     }
 
-    /// Finds room: returns the dispatch cycle.
+    fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
+        self.fetched_line = pc / LINE;
+        let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
+        if walk > 0 {
+            self.fetch += walk;
+            self.fetch_cause = Cause::Itlb;
+        }
+        let there = memory.fetch(self.index, pc, self.fetch);
+        if there > self.fetch {
+            self.fetch = there;
+            self.fetch_cause = Cause::L1i;
+        }
+    }
+
     #[inline]
-    fn dispatch(&mut self, q: Quick) -> u64 {
-        let mut t = self.cycle;
-        if self.fetch > t {
-            t = self.wait(t, self.fetch, self.fetch_cause);
+    fn further_room(&self, q: Quick) -> u64 {
+        let of = |flag: u16, ring: &Ring| if q.flags & flag != 0 { ring.available() } else { 0 };
+        of(LOADS, &self.loads).max(of(STORES, &self.stores)).max(of(WRITES_VECTOR, &self.vector_registers))
+    }
+
+    /// An issue queue seems full.
+    #[inline]
+    fn wait_for_queue(&mut self, t: u64, dispatch: u64, queue: usize) -> (u64, u64) {
+        let room = self.queues[queue].room(t);
+        if room == t {
+            return (t, dispatch);
         }
-        let room = self.rob.available();
-        if room > t {
-            t = self.wait(t, room, self.commit_cause);
-        }
+        let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
+        (self.wait(t, room, cause), room << FRACTION)
+    }
+
+    /// Dispatch waits for what is full; each wait has its cause.
+    #[inline(never)]
+    fn wait_for_room(&mut self, t: u64, q: Quick) -> u64 {
+        let mut t = self.wait(t, self.rob.available(), self.commit_cause);
         if !self.in_order {
-            let queue = usize::from(self.slots[q.class as usize].queue);
-            let room = self.queues[queue].room(t);
-            if room > t {
-                let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
-                t = self.wait(t, room, cause);
+            let full = if self.pending.0 > t { self.pending.1 } else { Cause::Registers };
+            if q.flags & WRITES_INTEGER != 0 {
+                t = self.wait(t, self.integer_registers.available(), full);
             }
-            if q.flags & WRITES_INTEGER != 0 && self.integer_registers.available() > t {
-                t = self.wait_for_registers(t, self.integer_registers.available());
-            }
-            if q.flags & WRITES_VECTOR != 0 && self.vector_registers.available() > t {
-                t = self.wait_for_registers(t, self.vector_registers.available());
+            if q.flags & WRITES_VECTOR != 0 {
+                t = self.wait(t, self.vector_registers.available(), full);
             }
         }
-        if q.flags & LOADS != 0 && self.loads.available() > t {
+        if q.flags & LOADS != 0 {
             t = self.wait(t, self.loads.available(), self.commit_cause);
         }
-        if q.flags & STORES != 0 && self.stores.available() > t {
+        if q.flags & STORES != 0 {
             t = self.wait(t, self.stores.available(), self.store_cause);
         }
         t
     }
 
-    #[cold]
-    fn wait_for_registers(&mut self, t: u64, until: u64) -> u64 {
-        let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Registers };
-        self.wait(t, until, cause)
-    }
-
     #[inline]
     fn wait(&mut self, from: u64, until: u64, cause: Cause) -> u64 {
+        if until <= from {
+            return from;
+        }
         self.stalls.add(cause, until - from);
         until
     }
 
-    /// The instruction went at `t`: the next one goes in the same cycle while the width allows.
+    /// Issues in program order: returns the position behind it, and when it starts.
+    fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
+        let now = dispatch >> FRACTION;
+        let fetched = self.wait(now, self.fetch, self.fetch_cause);
+        let mut t = self.wait_for_room(fetched, q);
+        t = self.wait(t, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
+        let slot = self.slots[q.class as usize % SLOTS];
+        let start = self.ports.reserve(t, slot.ports, slot.interval);
+        self.wait(t, start, Cause::Queue);
+        let position = if start > now { start << FRACTION } else { dispatch };
+        (position + self.dispatch_step, start)
+    }
+
+    #[inline(never)]
+    fn further_operands(&self, op: &MicroOp, t: u64) -> u64 {
+        op.further_sources().iter().fold(t, |t, &r| t.max(self.ready[usize::from(r)]))
+    }
+
     #[inline]
-    fn advance(&mut self, t: u64) {
-        if t > self.cycle {
-            self.cycle = t;
-            self.slot = 0;
+    fn write_further(&mut self, op: &MicroOp, start: u64, complete: u64) {
+        for &r in op.destinations() {
+            self.ready[usize::from(r)] = complete;
         }
-        self.slot += 1;
-        if self.slot >= self.width {
-            self.slot = 0;
-            self.cycle += 1;
+        if let Some(base) = op.write_back {
+            self.ready[usize::from(base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
         }
     }
 
-    /// When the operands needed to start are there.
-    #[inline]
-    fn operands(&self, q: Quick, ops: &[MicroOp], i: usize) -> u64 {
-        let [a, b, c] = q.sources.map(|r| self.ready[usize::from(r)]);
-        let mut t = a.max(b.max(c));
-        if q.flags & MORE != 0 {
-            for &r in ops[i].further_sources() {
-                t = t.max(self.ready[usize::from(r)]);
-            }
-        }
-        t
-    }
-
-    /// Dispatches and issues: returns when it starts.
-    #[inline]
-    fn start(&mut self, q: Quick, operands: u64) -> u64 {
-        let t = self.dispatch(q);
-        let slot = self.slots[q.class as usize];
-        if self.in_order {
-            let mut t = t;
-            if operands > t {
-                let cause = if self.pending.0 >= operands { self.pending.1 } else { Cause::Core };
-                t = self.wait(t, operands, cause);
-            }
-            let start = self.ports.reserve(t, &slot);
-            if start > t {
-                self.wait(t, start, Cause::Queue);
-            }
-            self.advance(start);
-            return start;
-        }
-        self.advance(t);
-        let start = self.ports.reserve(operands.max(t + 1), &slot);
-        self.queues[usize::from(slot.queue)].enter(t, start);
-        start
-    }
-
-    /// An instruction without accesses; returns when it is complete.
-    #[inline]
-    fn compute(&mut self, q: Quick, ops: &[MicroOp], i: usize) -> u64 {
-        let operands = self.operands(q, ops, i);
-        let mut start = self.start(q, operands);
+    /// What few instructions have: returns when it starts.
+    #[inline(never)]
+    fn rare(&mut self, q: Quick, start: u64, last_commit: u64) -> u64 {
         match q.class {
-            Class::SystemWrite => start = start.max(self.last_commit),
-            Class::Unknown => self.stats.unknown_instructions += 1,
-            _ => {}
+            Class::SystemWrite => start.max(last_commit),
+            Class::Unknown => {
+                self.stats.unknown_instructions += 1;
+                start
+            }
+            _ => start,
         }
-        let complete = start + u64::from(self.slots[q.class as usize].latency);
-        self.write(q, ops, i, start, complete);
-        self.commit(q, complete, Cause::Core);
-        complete
     }
 
     /// An instruction of a memory class, with what it accessed.
+    #[allow(clippy::too_many_arguments)]
     #[inline]
     fn memory(
         &mut self,
         q: Quick,
         op: &MicroOp,
+        mut start: u64,
         accesses: &[MemEvent],
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> u64 {
-        let operands = self.operands(q, std::slice::from_ref(op), 0);
-        let mut start = self.start(q, operands);
+    ) -> (u64, Cause) {
         for _ in 1..q.slots {
-            start = self.ports.reserve(start, &self.slots[q.class as usize]);
+            let slot = &self.slots[q.class as usize % SLOTS];
+            start = self.ports.reserve(start, slot.ports, slot.interval);
         }
-        let data = op.sources().iter().skip(usize::from(op.data_from));
-        let data = data.map(|&r| self.ready[usize::from(r)]).max().unwrap_or(0);
-        let (complete, cause) = self.access(q.class, start, start.max(data), accesses, pc, memory, walker);
-        self.write(q, std::slice::from_ref(op), 0, start, complete);
-        self.commit(q, complete, cause);
-        complete
+        let mut data = start;
+        if q.flags & STORES != 0 {
+            let needed = op.sources().iter().skip(usize::from(op.data_from));
+            data = needed.fold(start, |t, &r| t.max(self.ready[usize::from(r)]));
+        }
+        self.access(q.class, start, data, accesses, pc, memory, walker)
     }
 
-    #[inline]
-    fn write(&mut self, q: Quick, ops: &[MicroOp], i: usize, start: u64, complete: u64) {
-        self.ready[usize::from(q.destination)] = complete;
-        if q.flags & MORE != 0 {
-            let op = &ops[i];
-            for &r in op.destinations() {
-                self.ready[usize::from(r)] = complete;
-            }
-            if let Some(base) = op.write_back {
-                self.ready[usize::from(base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
-            }
-        }
-    }
-
-    #[inline]
-    fn commit(&mut self, q: Quick, complete: u64, cause: Cause) {
-        if complete > self.last_commit {
-            if complete > self.last_commit + 1 {
-                self.commit_cause = cause;
-            }
-            self.last_commit = complete;
-            self.committed = 1;
-        } else {
-            self.committed += 1;
-            if self.committed > self.commit_width {
-                self.last_commit += 1;
-                self.committed = 1;
-            }
-        }
-        let t = self.last_commit;
-        self.rob.take(t);
-        if q.flags & WRITES_INTEGER != 0 {
-            self.integer_registers.take(t);
-        }
-        if q.flags & WRITES_VECTOR != 0 {
-            self.vector_registers.take(t);
-        }
-        if q.flags & LOADS != 0 {
-            self.loads.take(t);
-        }
-    }
-
+    #[inline(never)]
     fn order(&mut self, op: &MicroOp, complete: u64) {
         if op.order.loads {
             self.load_fence = self.load_fence.max(self.last_load);
@@ -527,18 +630,19 @@ impl Core {
         }
         match op.class {
             Class::BarrierFull => {
-                let done = self.last_commit.max(self.last_store).max(self.last_load);
+                let done = self.last_commit().max(self.last_store).max(self.last_load);
                 self.load_fence = self.load_fence.max(done);
                 self.store_fence = self.store_fence.max(done);
                 let device = self.device.1 >= done;
                 self.redirect(done, if device { Cause::Device } else { Cause::Barrier });
             }
-            Class::ContextSync => self.redirect(self.last_commit + self.mispredict, Cause::Barrier),
+            Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, Cause::Barrier),
             Class::SystemWrite => self.redirect(complete, Cause::Barrier),
             _ => {}
         }
     }
 
+    #[inline]
     fn resolve(&mut self, kind: Branch, pc: u64, next: u64, complete: u64) {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, pc + 4, next) {
@@ -548,10 +652,7 @@ impl Core {
                 self.stats.btb_misses += 1;
                 self.redirect(self.fetch + cycles, Cause::Fetch);
             }
-            Outcome::Mispredict if kind == Branch::Exception => {
-                self.stats.exceptions += 1;
-                self.redirect(self.last_commit + self.exception, Cause::Exception);
-            }
+            Outcome::Mispredict if kind == Branch::Exception => self.exception(),
             Outcome::Mispredict => {
                 self.stats.branch_misses += 1;
                 self.redirect(complete + self.mispredict, Cause::Mispredict);

@@ -4,55 +4,89 @@
 //! masks. A cycle more than [`WINDOW`] ahead of another that is still looked at may take its place: a port is then
 //! booked twice, in runs of misses where ports do not matter.
 
-use super::timing::{PortMask, Slot};
+use super::timing::PortMask;
 
 /// Cycles that the rings remember.
 const WINDOW: u64 = 1024;
 
-/// Busy ports by cycle. An entry is `cycle / WINDOW << 16 | mask`; one of another turn is free.
+/// Bits of an entry that hold ports; above them is the cycle that they are of.
+const PORTS: u32 = PortMask::BITS;
+
+/// Busy ports by cycle. An entry of another cycle is free.
 pub struct Ports {
-    ring: Box<[u32; WINDOW as usize]>,
+    ring: [u64; WINDOW as usize],
+    /// Cycles known to be full for one set of ports: a search goes on behind them.
+    full: (PortMask, u64, u64),
 }
 
 impl Default for Ports {
     fn default() -> Self {
-        Self { ring: Box::new([0; WINDOW as usize]) }
+        Self { ring: [u64::MAX; WINDOW as usize], full: (0, 0, 0) }
     }
 }
 
 impl Ports {
-    /// Takes one of the ports in `mask` in the first cycle from `t` on that has one free, for `interval` cycles.
-    /// An empty mask needs no port.
-    #[inline]
-    pub fn reserve(&mut self, mut t: u64, slot: &Slot) -> u64 {
-        loop {
-            let entry = &mut self.ring[(t % WINDOW) as usize];
-            let turn = ((t / WINDOW) as u32) << 16;
-            let busy = if *entry & 0xffff_0000 == turn { *entry as PortMask } else { 0 };
-            let free = slot.ports & !busy;
-            if free != 0 {
-                let pick = free & free.wrapping_neg();
-                *entry = turn | u32::from(busy | pick);
-                if slot.interval > 1 {
-                    self.hold(t, pick, slot.interval);
-                }
-                return t;
-            }
-            if slot.ports == 0 {
-                return t;
-            }
-            t += 1;
+    /// Takes one of `ports` in the first cycle from `t` on that has one free, for `interval` cycles. An empty mask needs
+    /// no port.
+    #[inline(always)]
+    pub fn reserve(&mut self, t: u64, ports: PortMask, interval: u8) -> u64 {
+        let free = self.free(t, ports);
+        if free != 0 && interval == 1 {
+            self.take(t, free);
+            return t;
         }
+        self.search(t, ports, interval)
+    }
+
+    #[inline(always)]
+    fn free(&self, t: u64, ports: PortMask) -> PortMask {
+        let entry = self.ring[(t % WINDOW) as usize];
+        let busy = if entry >> PORTS == t { entry as PortMask } else { 0 };
+        ports & !busy
+    }
+
+    /// Takes the lowest of the free ports.
+    #[inline(always)]
+    fn take(&mut self, t: u64, free: PortMask) -> PortMask {
+        let pick = free & free.wrapping_neg();
+        let entry = &mut self.ring[(t % WINDOW) as usize];
+        let busy = if *entry >> PORTS == t { *entry as PortMask } else { 0 };
+        *entry = t << PORTS | u64::from(busy | pick);
+        pick
+    }
+
+    #[inline(never)]
+    fn search(&mut self, from: u64, ports: PortMask, interval: u8) -> u64 {
+        if ports == 0 {
+            return from;
+        }
+        let mut t = from;
+        let (of, first, end) = self.full;
+        if of == ports && (first..end).contains(&t) {
+            t = end;
+        }
+        let mut free = self.free(t, ports);
+        while free == 0 {
+            t += 1;
+            free = self.free(t, ports);
+        }
+        let joins = of == ports && (first..=end).contains(&from);
+        self.full = if joins { (ports, first, t) } else { (ports, from, t) };
+        let pick = self.take(t, free);
+        if interval > 1 {
+            self.hold(t, pick, interval);
+        }
+        t
     }
 
     /// An unpipelined operation keeps its port.
     #[cold]
+    #[inline(never)]
     fn hold(&mut self, t: u64, pick: PortMask, interval: u8) {
         for t in t + 1..t + u64::from(interval) {
             let entry = &mut self.ring[(t % WINDOW) as usize];
-            let turn = ((t / WINDOW) as u32) << 16;
-            let busy = if *entry & 0xffff_0000 == turn { *entry as PortMask } else { 0 };
-            *entry = turn | u32::from(busy | pick);
+            let busy = if *entry >> PORTS == t { *entry as PortMask } else { 0 };
+            *entry = t << PORTS | u64::from(busy | pick);
         }
     }
 }
@@ -60,7 +94,7 @@ impl Ports {
 /// An issue queue: entries are taken at dispatch and freed at issue, in any order.
 pub struct IssueQueue {
     /// How many leave in each cycle from `base` on.
-    leaving: Box<[u8; WINDOW as usize]>,
+    leaving: [u8; WINDOW as usize],
     base: u64,
     used: u32,
     size: u32,
@@ -68,7 +102,13 @@ pub struct IssueQueue {
 
 impl IssueQueue {
     pub fn new(size: u32) -> Self {
-        Self { leaving: Box::new([0; WINDOW as usize]), base: 0, used: 0, size }
+        Self { leaving: [0; WINDOW as usize], base: 0, used: 0, size }
+    }
+
+    /// Whether it may be full: entries that have left since it was last looked at still count.
+    #[inline(always)]
+    pub fn full(&self) -> bool {
+        self.used >= self.size
     }
 
     /// When an instruction that comes at `t` finds room.
@@ -121,24 +161,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn slot(ports: PortMask, interval: u8) -> Slot {
-        Slot { latency: 1, ports, interval, queue: 0 }
-    }
-
     #[test]
     fn two_ports_two_a_cycle_and_gaps_are_used() {
         let mut p = Ports::default();
-        let s = slot(0b11, 1);
-        assert_eq!([0; 5].map(|_| p.reserve(10, &s)), [10, 10, 11, 11, 12]);
-        assert_eq!(p.reserve(5, &s), 5);
-        assert_eq!(p.reserve(10, &slot(0, 1)), 10, "no port wanted");
+        assert_eq!([0; 5].map(|_| p.reserve(10, 0b11, 1)), [10, 10, 11, 11, 12]);
+        assert_eq!(p.reserve(5, 0b11, 1), 5);
+        assert_eq!(p.reserve(10, 0, 1), 10, "no port wanted");
     }
 
     #[test]
     fn an_unpipelined_unit_is_taken() {
         let mut p = Ports::default();
-        let s = slot(1, 7);
-        assert_eq!([0; 3].map(|_| p.reserve(0, &s)), [0, 7, 14]);
+        assert_eq!([0; 3].map(|_| p.reserve(0, 1, 7)), [0, 7, 14]);
     }
 
     proptest! {
@@ -147,7 +181,7 @@ mod tests {
             let mut p = Ports::default();
             let mut counts = vec![0u32; 1024];
             for &t in &arrivals {
-                let at = p.reserve(t, &slot(0b111, 1));
+                let at = p.reserve(t, 0b111, 1);
                 prop_assert!(at >= t);
                 counts[at as usize] += 1;
                 prop_assert!(counts[at as usize] <= 3);

@@ -1,13 +1,14 @@
 //! From a platform's units and instruction classes to what issue looks up: ports, latency, interval, queue.
 
-use super::uop::{Class, CLASSES};
+use super::uop::Class;
 use crate::params::{self, Unit};
 
 /// A set of ports, one bit each.
 pub type PortMask = u16;
 
 /// Issue queues.
-pub const QUEUES: usize = 3;
+/// A fourth is never used: masking an index makes it safe.
+pub const QUEUES: usize = 4;
 const INTEGER: u8 = 0;
 const VECTOR: u8 = 1;
 const MEMORY: u8 = 2;
@@ -79,10 +80,10 @@ fn queue(unit: Unit) -> u8 {
 }
 
 /// The table of a core, by class.
-pub fn table(p: &params::Core) -> [Slot; CLASSES] {
+pub fn table<const N: usize>(p: &params::Core) -> [Slot; N] {
     let layout = Layout::new(&p.units);
     let nothing = Slot { latency: 0, ports: 0, interval: 1, queue: INTEGER };
-    let mut table = [nothing; CLASSES];
+    let mut table = [nothing; N];
     let t = &p.timing;
     for (class, timing) in [
         (Class::Alu, &t.alu),

@@ -162,11 +162,11 @@ pub struct MicroOp {
     pub slots: u8,
 }
 
-/// What the core model looks at of nearly every instruction, in eight bytes.
+/// What the core model looks at of nearly every instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quick {
     pub(super) class: Class,
-    pub(super) flags: u8,
+    pub(super) flags: u16,
     pub(super) sources: [Reg; QUICK],
     pub(super) destination: Reg,
     pub(super) slots: u8,
@@ -174,19 +174,23 @@ pub struct Quick {
 }
 
 /// There is more in the [`MicroOp`]: sources, destinations, a base to write back.
-pub(super) const MORE: u8 = 1;
+pub(super) const MORE: u16 = 1;
 /// Touches memory.
-pub(super) const MEMORY: u8 = 2;
+pub(super) const MEMORY: u16 = 2;
 /// Orders what follows.
-pub(super) const ORDERS: u8 = 4;
+pub(super) const ORDERS: u16 = 4;
 /// Takes a physical integer register.
-pub(super) const WRITES_INTEGER: u8 = 8;
+pub(super) const WRITES_INTEGER: u16 = 8;
 /// Takes a physical vector register.
-pub(super) const WRITES_VECTOR: u8 = 16;
+pub(super) const WRITES_VECTOR: u16 = 16;
 /// Takes an entry of the load queue.
-pub(super) const LOADS: u8 = 32;
+pub(super) const LOADS: u16 = 32;
 /// Takes an entry of the store queue.
-pub(super) const STORES: u8 = 64;
+pub(super) const STORES: u16 = 64;
+/// Waits for what is before it, or is counted.
+pub(super) const RARE: u16 = 128;
+/// Is a branch.
+pub(super) const BRANCHES: u16 = 256;
 
 impl MicroOp {
     /// A micro-operation of a class, without registers.
@@ -216,13 +220,15 @@ impl MicroOp {
         }
         let destinations = self.destinations();
         let mut flags = 0;
-        let mut set = |flag: u8, on: bool| flags |= if on { flag } else { 0 };
+        let mut set = |flag: u16, on: bool| flags |= if on { flag } else { 0 };
         set(MORE, needed > QUICK || destinations.len() > 1 || self.write_back.is_some());
         set(MEMORY, self.class.is_memory());
         set(ORDERS, self.order != Order::default() || self.class.serialises());
         set(WRITES_INTEGER, destinations.iter().any(|&r| r < REG_VECTOR || r == REG_FLAGS));
         set(WRITES_VECTOR, destinations.iter().any(|r| (REG_VECTOR..REG_FLAGS).contains(r)));
         set(LOADS, matches!(self.class, Class::Load | Class::LoadVector | Class::LoadExclusive | Class::Atomic));
+        set(BRANCHES, self.branch != Branch::None);
+        set(RARE, matches!(self.class, Class::SystemWrite | Class::Unknown));
         set(STORES, matches!(self.class, Class::Store | Class::StoreExclusive | Class::ZeroLine | Class::Atomic));
         Quick {
             class: self.class,

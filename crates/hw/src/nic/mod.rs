@@ -14,3 +14,5 @@ mod transmit;
 
 pub use ledger::{Counts, Fate, Ledger};
 pub use port::{Phase, Port, PortStats};
+pub use receive::ReceiveStats;
+pub use transmit::TransmitStats;

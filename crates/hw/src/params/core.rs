@@ -35,7 +35,7 @@ pub struct Core {
     #[schemars(range(min = 1, max = 16), extend("unit" = "instructions/cycle"))]
     pub commit_width: u32,
     /// Reorder buffer (in-order: instructions between issue and write-back).
-    #[schemars(range(min = 4, max = 4096), extend("unit" = "instructions"))]
+    #[schemars(range(min = 4, max = 1024), extend("unit" = "instructions"))]
     pub rob_entries: u32,
     /// Issue queue of branch and integer units.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "instructions"))]
@@ -53,10 +53,10 @@ pub struct Core {
     #[schemars(range(min = 1, max = 1024), extend("unit" = "stores"))]
     pub store_queue_entries: u32,
     /// Physical integer registers: above the 33 architectural ones (flags included).
-    #[schemars(range(min = 34, max = 4096), extend("unit" = "registers"))]
+    #[schemars(range(min = 34, max = 1057), extend("unit" = "registers"))]
     pub integer_registers: u32,
     /// Physical vector registers: above the 32 architectural ones.
-    #[schemars(range(min = 33, max = 4096), extend("unit" = "registers"))]
+    #[schemars(range(min = 33, max = 1056), extend("unit" = "registers"))]
     pub vector_registers: u32,
     /// From the resolution of a mispredicted branch to the dispatch of the right path.
     #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]

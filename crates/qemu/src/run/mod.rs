@@ -3,15 +3,18 @@
 //! - `stage`: from boot to the end, decided at window boundaries.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
 //! - `pages`: the guest's page tables, for the TLB models.
+//! - `profile`: cycles by block.
 //! - `report`: the result.
 
 mod hidden;
 mod pages;
+mod profile;
 mod report;
 mod stage;
 
 pub use hidden::{hidden_address, Translations};
 pub use pages::{read_translation, Translation};
+pub use profile::Profile;
 pub use stage::{at_exit, window_tick, Stage};
 
 use crate::control::{Config, RunSettings, StartAt, Timing};
@@ -63,6 +66,10 @@ pub struct Run {
     lateness: Lateness,
     start: Option<Snapshot>,
     end: Option<Snapshot>,
+    /// Snapshots inside the measurement, where a time series is wanted.
+    series: Vec<Snapshot>,
+    /// Cycles by block, where a profile is wanted; and whether they are charged now.
+    pub profile: Profile,
     /// What became of all packets, before the program stops and resets the device.
     account: Option<Account>,
     clocks: stage::Clocks,
@@ -124,6 +131,8 @@ impl Run {
             lateness: Lateness::default(),
             start: None,
             end: None,
+            series: Vec::new(),
+            profile: Profile::default(),
             account: None,
             clocks: stage::Clocks::default(),
             begin: 0,
@@ -186,7 +195,12 @@ impl Run {
             }
             let reference = BlockRef { paddr: block.paddr, vaddr: block.vaddr, quick: &block.quick, ops: &block.ops };
             let mut tables = pages::Tables { registers: &v.translation, ram: self.ram };
+            let before = core.cycle();
             core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory, &mut tables);
+            if self.profile.on {
+                block.cycles.set(block.cycles.get() + core.cycle() - before);
+                block.executed.set(block.executed.get() + count);
+            }
             v.local = core.now();
             v.timed_local = v.local;
             if !core.device_stores.is_empty() {

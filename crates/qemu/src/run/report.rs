@@ -2,6 +2,7 @@
 
 use super::{lock, Run};
 use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{CoreStats, StallStats, TlbStats};
@@ -50,6 +51,37 @@ fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
     })
 }
 
+/// The steps of the time series: counters over each, by their path in `statistics`; those that never move are left out.
+fn series(run: &Run, first: &Snapshot) -> Option<Value> {
+    if run.series.is_empty() {
+        return None;
+    }
+    let points: Vec<&Snapshot> = std::iter::once(first).chain(&run.series).collect();
+    let steps: Vec<BTreeMap<String, u64>> = points
+        .windows(2)
+        .map(|w| {
+            let mut flat = BTreeMap::new();
+            flatten("", &statistics(w[0], w[1]), &mut flat);
+            flat
+        })
+        .collect();
+    let moving: Vec<&String> = steps[0].keys().filter(|k| steps.iter().any(|s| s.get(*k) != Some(&0))).collect();
+    let rows: Vec<Vec<u64>> =
+        steps.iter().map(|s| moving.iter().map(|k| s.get(*k).copied().unwrap_or(0)).collect()).collect();
+    Some(json!({ "interval": run.settings.interval, "columns": moving, "rows": rows }))
+}
+
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, u64>) {
+    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(k, v)| flatten(&join(k), v, into)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, v)| flatten(&join(&i.to_string()), v, into)),
+        _ => {
+            into.insert(path.to_owned(), value.as_u64().unwrap_or(0));
+        }
+    }
+}
+
 /// Three digits are what the histogram keeps; the mean is exact.
 fn ns(ps: Ps) -> f64 {
     ps as f64 / 1000.0
@@ -96,6 +128,7 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         "total": total,
         "ledger_violations": violations,
         "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
+        "series": first.and_then(|first| series(run, first)),
         "execution": {
             "instructions": run.instructions.clone(),
             "timed_instructions": run.timed_instructions,

@@ -56,6 +56,10 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
     if run.clocks.ticks % TICKS == 0 && e.control.progress_due() {
         e.control.progress(run.progress(t));
     }
+    if run.settings.profile && lock(&run.control).exit.is_some() {
+        // Blocks live until QEMU drops them: the result is due, so collect what they were charged.
+        e.blocks.collect(&mut run.profile);
+    }
     if let Some((message, status)) = run.finished(t) {
         e.control.send(message);
         leave_process(status);
@@ -107,7 +111,9 @@ impl Run {
             if self.start.is_some() && self.end.is_none() {
                 self.end = Some(self.snapshot(t));
             }
-            return Some((json!({ "result": report::result(self, t, status), "host": self.host() }), 0));
+            let profile = self.settings.profile.then(|| self.profile.report(&lock(&self.nic).ram));
+            let result = report::result(self, t, status);
+            return Some((json!({ "result": result, "profile": profile, "host": self.host() }), 0));
         }
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
@@ -164,9 +170,16 @@ impl Run {
         let end = measure + self.settings.duration.ps();
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t));
+            self.profile.on = self.settings.profile;
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t));
+            self.profile.on = false;
+        }
+        let step = self.settings.interval.ps();
+        if step > 0 && self.start.is_some() && self.end.is_none() && t >= measure + (self.series.len() as Ps + 1) * step
+        {
+            self.series.push(self.snapshot(t));
         }
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
             return None;

@@ -7,22 +7,28 @@ use crate::params;
 
 /// A fully associative level.
 struct Small {
-    entries: Vec<u64>,
+    entries: Vec<u32>,
     next: usize,
+}
+
+/// Enough of an address to tell branches apart.
+#[inline]
+fn tag(pc: u64) -> u32 {
+    (pc >> 2) as u32
 }
 
 impl Small {
     fn new(entries: u32) -> Self {
-        Self { entries: vec![u64::MAX; entries as usize], next: 0 }
+        Self { entries: vec![u32::MAX; entries as usize], next: 0 }
     }
     #[inline]
     fn holds(&self, pc: u64) -> bool {
         // No early exit: the compiler makes vectors of it.
-        self.entries.iter().fold(false, |found, &e| found | (e == pc))
+        self.entries.iter().fold(false, |found, &e| found | (e == tag(pc)))
     }
     fn insert(&mut self, pc: u64) {
         if let Some(slot) = self.entries.get_mut(self.next) {
-            *slot = pc;
+            *slot = tag(pc);
             self.next = (self.next + 1) % self.entries.len();
         }
     }

@@ -1,0 +1,195 @@
+"""Counters of a run: names, units and meanings as the models declare them, tables, and what moved between two runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+import wiretime._native as _native
+from wiretime.errors import WiretimeError
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One statistic of one run."""
+
+    path: str
+    group: str
+    name: str
+    value: int
+    unit: str
+    meaning: str
+    gauge: bool
+
+
+@cache
+def catalogue() -> list[dict[str, Any]]:
+    """Return the groups of statistics as the models declare them."""
+    groups: list[dict[str, Any]] = json.loads(_native.statistics())
+    return groups
+
+
+def load(folder: Path) -> Result:
+    """Return the result of a run's folder."""
+    path = folder / "result.json" if folder.is_dir() else folder
+    try:
+        result: Result = json.loads(path.read_text())
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "is not JSON"
+        raise WiretimeError(f"{path}: {reason}") from None
+    if not isinstance(result, dict) or result.get("statistics") is None:
+        raise WiretimeError(f"{path}: holds no statistics")
+    return result
+
+
+def counters(result: Result) -> Iterator[Counter]:
+    """Yield every counter of a run, core by core."""
+    statistics = result["statistics"]
+    for group in catalogue():
+        head, *rest = group["path"].split(".")
+        places = [("", statistics[head])] if not rest else []
+        for i, core in enumerate(statistics[head] if rest else []):
+            places.append((f"core {i} ", core[rest[-1]]))
+        for prefix, values in places:
+            label = f"{prefix}{rest[-1] if rest else head}"
+            for stat in group["stats"]:
+                path = f"{label}.{stat['name']}"
+                value = values[stat["name"]]
+                yield Counter(path, label, stat["name"], value, stat["unit"], stat["meaning"], stat["gauge"])
+
+
+def packets(result: Result) -> int:
+    """Return the packets that the host was given in the measurement."""
+    delivered: int = result["statistics"]["receive"]["delivered"]
+    return delivered
+
+
+def busy_cores(result: Result) -> list[int]:
+    """Return the cores that worked, busiest first."""
+    work = [core["core"]["instructions"] for core in result["statistics"]["cores"]]
+    return [i for i in sorted(range(len(work)), key=lambda i: -work[i]) if work[i] * 10 >= max(work) > 0]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i in (0, len(columns) - 1) else "right")
+    return table
+
+
+def show(result: Result, everything: bool = False) -> RenderableType:
+    """Return the counters as tables, one a group; those that are zero only if asked for."""
+    n = packets(result)
+    tables: list[RenderableType] = [stack(result)]
+    current: Table | None = None
+    label = ""
+    quiet = {f"core {i}" for i in range(len(result["statistics"]["cores"]))}
+    quiet -= {f"core {i}" for i in busy_cores(result)}
+    for c in counters(result):
+        if c.group.endswith(" stalls") or not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet):
+            continue  # the causes are shown above
+        if c.group != label or current is None:
+            label, current = c.group, _table(c.group, "counter", "value", "a packet", "unit", "meaning")
+            tables.append(current)
+        each = f"{c.value / n:.3f}" if n and not c.gauge else ""
+        current.add_row(c.name, str(c.value), each, c.unit, c.meaning)
+    return Group(*tables)
+
+
+def stack(result: Result) -> RenderableType:
+    """Return the CPI stacks of the cores that worked: where their cycles went."""
+    cores = busy_cores(result)
+    n = packets(result)
+    table = _table("cycles by cause", "cause", *[f"core {i}" for i in cores], *(["a packet"] if n else []), "meaning")
+    stacks = [result["statistics"]["cores"][i]["stalls"] for i in cores]
+    for stat in next(g for g in catalogue() if g["path"] == "cores.*.stalls")["stats"]:
+        values = [s[stat["name"]] for s in stacks]
+        if any(values):
+            shares = [f"{100 * v / max(sum(s.values()), 1):.1f} %" for v, s in zip(values, stacks, strict=True)]
+            each = [f"{sum(values) / n:.1f}"] if n else []
+            table.add_row(stat["name"], *shares, *each, stat["meaning"])
+    return table
+
+
+def series(result: Result) -> Iterator[list[str]]:
+    """Yield the rows of the time series, the header first."""
+    found = result.get("series")
+    if found is None:
+        raise WiretimeError("this run has no time series: run with --interval")
+    step = _native.parse_duration(found["interval"])
+    yield ["begin_ns", *found["columns"]]
+    for i, row in enumerate(found["rows"]):
+        yield [str(i * step // 1000), *map(str, row)]
+
+
+def _per_packet(result: Result) -> dict[str, tuple[float, Counter]]:
+    """Return every counter a packet; cores are added up, so that placement does not matter."""
+    n = max(packets(result), 1)
+    sums: dict[str, tuple[float, Counter]] = {}
+    for c in counters(result):
+        path = c.path.split(" ", 2)[-1] if c.path.startswith("core ") else c.path
+        before = sums.get(path, (0.0, c))[0]
+        sums[path] = (before + c.value / (1 if c.gauge else n), c)
+    return sums
+
+
+# Below so much a packet a counter's change is noise.
+LEAST = 0.02
+
+
+def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
+    """Return what moved between two runs: cycles a packet by cause, then counters a packet, most first."""
+    x, y = _per_packet(a), _per_packet(b)
+    causes = [k for k in x if k.startswith("stalls.") and (x[k][0] or y[k][0])]
+    cycles = _table("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
+    for k in sorted(causes, key=lambda k: -abs(y[k][0] - x[k][0])):
+        before, after = x[k][0], y[k][0]
+        name, meaning = k.split(".", 1)[1], x[k][1].meaning
+        cycles.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{after - before:+.1f}", meaning)
+    moved = []
+    for k, (before, counter) in x.items():
+        after = y[k][0]
+        if counter.gauge or k.startswith("stalls.") or max(before, after) < LEAST or before == after:
+            continue
+        ratio = math.log((after + LEAST / 10) / (before + LEAST / 10))
+        moved.append((abs(ratio), k, before, after, counter))
+    table = _table("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
+    for _, k, before, after, counter in sorted(moved, key=lambda m: (-m[0], m[1]))[:rows]:
+        ratio_text = f"{after / before:.2f}" if before else "new"
+        table.add_row(k, f"{before:.3f}", f"{after:.3f}", ratio_text, counter.unit, counter.meaning)
+    head = _table("result", "", "A", "B", "B / A", "")
+    for key, unit in (("forwarded_gbps", "Gb/s"), ("forwarded_mpps", "Mpps"), ("loss_percent", "%")):
+        ratio_text = f"{b[key] / a[key]:.3f}" if a[key] else ""
+        head.add_row(key.rsplit("_", 1)[0], f"{a[key]:.2f}", f"{b[key]:.2f}", ratio_text, unit)
+    changed = _parameters(a["configuration"], b["configuration"])
+    return Group(changed, head, cycles, table)
+
+
+def flat(node: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested tables as one, by dotted key."""
+    if not isinstance(node, Mapping):
+        return {prefix: node}
+    found: dict[str, Any] = {}
+    for key, value in node.items():
+        found.update(flat(value, f"{prefix}.{key}" if prefix else key))
+    return found
+
+
+def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> RenderableType:
+    x, y = flat(a), flat(b)
+    table = _table("configuration", "parameter", "A", "B", "")
+    for key in sorted(set(x) | set(y)):
+        if x.get(key) != y.get(key):
+            table.add_row(key.removeprefix("platform."), str(x.get(key, "")), str(y.get(key, "")), "")
+    return table
