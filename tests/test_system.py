@@ -67,7 +67,9 @@ def test_overload_balances_and_names_the_core() -> None:
 
 def test_a_slow_transmit_link_shows_as_host_drops_that_testpmd_counts_too() -> None:
     # One payload read in flight makes the transmit path slower than the receive path.
-    r = result("--packet-size", "1518", "--rate", "90Gbps", "--duration", "500us", "--set", "pcie.tags=1")
+    r = result(
+        "--packet-size", "1518", "--rate", "90Gbps", "--duration", "500us", "--set", "nic.tx_packets_in_flight=1"
+    )
     balanced(r)
     c = r["load"]
     assert c["host_drop"] > 0
@@ -75,7 +77,18 @@ def test_a_slow_transmit_link_shows_as_host_drops_that_testpmd_counts_too() -> N
 
 
 def test_slow_pcie_shows_as_dma_drops() -> None:
-    r = result("--packet-size", "1518", "--rate", "60Gbps", "--duration", "500us", "--set", "pcie.rate=32Gbps")
+    r = result(
+        "--packet-size",
+        "1518",
+        "--rate",
+        "60Gbps",
+        "--duration",
+        "500us",
+        "--set",
+        "pcie.generation=2",
+        "--set",
+        "pcie.lanes=8",
+    )
     balanced(r)
     assert r["cohort"]["dma_drop"] > 0
     assert r["cohort"]["core_drop"] == 0
@@ -208,10 +221,10 @@ def test_programs_kernel_and_modules_are_debians(tmp_path: Path) -> None:
 
 def test_dependent_chains_take_their_closed_form_time(micro: Micro) -> None:
     n = 100_000
-    for what, cycles in (("chain", 4), ("adds", 1)):  # core.latency.mul_wide, core.latency.alu
+    for what, cycles in (("chain", 4), ("adds", 1)):  # core.timing.mul_wide.latency, core.timing.alu.latency
         ticks = micro(what, n)["guest"]["figures"][0]
         assert abs(ticks - n * cycles / 3) < 0.01 * n * cycles / 3, (what, ticks)
-    ticks = micro("chain", n, "core.frequency=2GHz", "core.latency.mul_wide=7")["guest"]["figures"][0]
+    ticks = micro("chain", n, "core.frequency=2GHz", "core.timing.mul_wide.latency=7")["guest"]["figures"][0]
     assert abs(ticks - n * 7 / 2) < 0.01 * n * 7 / 2
 
 
@@ -239,7 +252,7 @@ def test_line_zeroing_takes_the_cache_lines(micro: Micro) -> None:
     def hidden(what: str) -> int:
         """Accesses that are seen only because DC ZVA is decoded."""
         with_, without = (
-            micro(what, n, ignore_hidden_accesses=ignore)["statistics"]["cores"][0]["caches"]["l1d_accesses"]
+            micro(what, n, ignore_hidden_accesses=ignore)["statistics"]["cores"][0]["caches"]["l1_dcache_stores"]
             for ignore in (False, True)
         )
         return int(with_ - without)

@@ -13,6 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from wiretime import doctor, platforms, report, run, shell, statistics
+from wiretime.micro import closed_form
+from wiretime.micro import guest as micro_guest
+from wiretime.micro import hardware as hardware_rows
 from wiretime.setup import steps
 
 app = typer.Typer(
@@ -27,7 +30,8 @@ guest_app = typer.Typer(help="The guest.", rich_markup_mode=None)
 app.add_typer(platforms_app, name="platforms")
 app.add_typer(guest_app, name="guest")
 
-screen = Console()
+# A pipe or a file has no width of its own: wide enough for every table.
+screen = Console(width=None if sys.stdout.isatty() else 150)
 notes = Console(stderr=True)
 
 
@@ -67,6 +71,25 @@ def platforms_diff(
 ) -> None:
     """Print the parameters in which two machines differ."""
     screen.print(platforms.difference(first, second))
+
+
+@app.command("micro")
+def micro_command(
+    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
+    hardware: Annotated[
+        bool, typer.Option(help="Compare our machines with published measurements, as Markdown, instead.")
+    ] = False,
+) -> None:
+    """Measure a machine by micro-benchmarks in the guest, beside what its parameters say by formula."""
+    if hardware:
+        rows = [*hardware_rows.cores(), *hardware_rows.pcie()]
+        print(hardware_rows.markdown(rows), hardware_rows.summary(rows), sep="\n")
+        return
+    all_changes = [*closed_form.PREFETCHERS_OFF, *(changes or [])]
+    wanted = closed_form.expected(micro_guest.machine(platform, all_changes))
+    measured = micro_guest.measure(platform, [e.job for e in wanted], all_changes)
+    screen.print(closed_form.table(wanted, measured))
 
 
 @app.command("stats")

@@ -151,7 +151,10 @@ def load(name: str, changes: Sequence[str] = ()) -> Table:
 
 def difference(first: str, second: str) -> RichTable:
     """Return the parameters in which two platforms differ, as a table."""
-    table = RichTable("parameter", first, second, "unit", "meaning", box=box.SIMPLE_HEAD)
+    table = RichTable(box=box.SIMPLE_HEAD)
+    for name in ("parameter", first, second, "unit"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("meaning")
     a, b = dict(_flatten(load(first))), dict(_flatten(load(second)))
     for key, node in parameters():
         if a[key] != b[key] and key not in ("name", "description"):

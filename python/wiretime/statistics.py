@@ -97,7 +97,7 @@ def show(result: Result, everything: bool = False) -> RenderableType:
     quiet = {f"core {i}" for i in range(len(result["statistics"]["cores"]))}
     quiet -= {f"core {i}" for i in busy_cores(result)}
     for c in counters(result):
-        if c.group.endswith(" stalls") or not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet):
+        if c.group.endswith(" stalls") or (not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet)):
             continue  # the causes are shown above
         if c.group != label or current is None:
             label, current = c.group, _table(c.group, "counter", "value", "a packet", "unit", "meaning")

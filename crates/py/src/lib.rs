@@ -21,6 +21,21 @@ fn resolve_platform(text: &str) -> PyResult<String> {
     serde_json::to_string(&platform).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// Latency in nanoseconds and throughput in Gb/s of DMA accesses (`read`, `write` or `both`) of so many bytes.
+#[pyfunction]
+fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
+    use wiretime_hw::io::probe::{self, Access};
+    let platform: Platform = serde_json::from_str(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let access = match access {
+        "read" => Access::Read,
+        "write" => Access::Write,
+        "both" => Access::Both,
+        _ => return Err(PyValueError::new_err(format!("unknown access {access:?}: read, write or both"))),
+    };
+    let ns = probe::latency(&platform, access, bytes) as f64 / 1000.0;
+    Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
+}
+
 /// Every statistic: groups with path, names, units, meanings, as JSON.
 #[pyfunction]
 fn statistics() -> String {
@@ -64,6 +79,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(platform_schema, m)?)?;
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
     m.add_function(wrap_pyfunction!(statistics, m)?)?;
+    m.add_function(wrap_pyfunction!(probe_dma, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
     m.add_function(wrap_pyfunction!(parse_duration, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;

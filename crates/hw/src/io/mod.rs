@@ -2,11 +2,12 @@
 //!
 //! - `pcie`: TLPs, credits, tags; `bus`: gem5's kind of I/O bus.
 //! - `iommu`: translation of device addresses, timing only.
-//! - `window`: what may be in flight at a time.
+//! - `window`: what may be in flight at a time; `probe`: latency and throughput of a platform's DMA.
 
 mod bus;
 mod iommu;
 mod pcie;
+pub mod probe;
 mod window;
 
 use crate::memory::MemorySystem;

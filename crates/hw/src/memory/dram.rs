@@ -42,6 +42,8 @@ const NO_ROW: u64 = u64::MAX;
 
 struct Channel {
     banks: Vec<Bank>,
+    /// Bursts of each bank group.
+    groups: Vec<Calendar>,
     /// Activations of each rank.
     activations: Vec<Calendar>,
     bus: Calendar,
@@ -54,6 +56,7 @@ struct Place {
     channel: usize,
     rank: usize,
     bank: usize,
+    group: usize,
     row: u64,
 }
 
@@ -75,6 +78,7 @@ impl Dram {
         let bank = || Bank { row: NO_ROW, epoch: 0, opened: 0, calendar: calendar() };
         let channel = || Channel {
             banks: (0..p.ranks * p.banks).map(|_| bank()).collect(),
+            groups: (0..p.ranks * p.bank_groups).map(|_| calendar()).collect(),
             activations: (0..p.ranks).map(|_| calendar()).collect(),
             bus: calendar(),
             writes: Vec::with_capacity(p.write_queue_entries as usize),
@@ -90,20 +94,29 @@ impl Dram {
         }
     }
 
-    /// Row, rank, bank, column, channel, from high bits to low; the row's low bits spread over banks and channels.
+    /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
+    /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
     fn place(&self, line: u64) -> Place {
         let p = &self.p;
         let (channels, interleave) = (u64::from(p.channels), u64::from(p.interleave) / super::LINE);
         let block = line / interleave;
         let channel = (block ^ block >> 7 ^ block >> 13) % channels;
         let within = block / channels * interleave + line % interleave;
+        let (groups, ranks) = (u64::from(p.bank_groups), u64::from(p.ranks));
+        let banks = u64::from(p.banks) / groups;
+        let group = within % groups;
         let row_lines = (p.row_size.bytes() / super::LINE).max(1);
-        let rest = within / row_lines;
-        let (banks, ranks) = (u64::from(p.banks), u64::from(p.ranks));
+        let rest = within / groups / row_lines;
         let row = rest / banks / ranks;
         let bank = (rest ^ row) % banks;
         let rank = rest / banks % ranks;
-        Place { channel: channel as usize, rank: rank as usize, bank: (rank * banks + bank) as usize, row }
+        Place {
+            channel: channel as usize,
+            rank: rank as usize,
+            bank: ((rank * groups + group) * banks + bank) as usize,
+            group: (rank * groups + group) as usize,
+            row,
+        }
     }
 
     /// The refresh interval of `rank` that `t` is in, and when the rank can be used at or after `t`.
@@ -154,6 +167,7 @@ impl Dram {
             bank.row = if closed { NO_ROW } else { place.row };
             activate + p.t_rcd.ps()
         };
+        let column = channel.groups[place.group].reserve(column, ccd);
         channel.bus.reserve(column + cl, self.burst) + self.burst
     }
 
@@ -221,6 +235,11 @@ mod tests {
         Dram::new(&p)
     }
 
+    /// Lines from a place to another row of the same bank.
+    fn row_step(p: &params::Dram) -> u64 {
+        u64::from(p.ranks * p.banks) * p.row_size.bytes() / 64 * u64::from(p.banks / p.bank_groups)
+    }
+
     fn read(d: &mut Dram, line: u64, t: Ps) -> Ps {
         d.read(line, t, Requester::Load) - t
     }
@@ -235,8 +254,8 @@ mod tests {
         let mut d = dram(|p| p.channels = 1);
         let p = d.p.clone();
         let (t, line) = (quiet(&d), 0);
-        let same_row = 1;
-        let other_row = u64::from(p.ranks * p.banks) * p.row_size.bytes() / 64 * u64::from(p.banks);
+        let same_row = u64::from(p.bank_groups);
+        let other_row = row_step(&p);
         assert_eq!(d.place(line).bank, d.place(other_row).bank);
         assert_ne!(d.place(line).row, d.place(other_row).row);
         let base = p.controller_latency.ps() + p.t_cl.ps() + d.burst;
@@ -278,7 +297,7 @@ mod tests {
     fn random_rows_of_one_bank_take_the_row_cycle() {
         let mut d = dram(|p| p.channels = 1);
         let p = d.p.clone();
-        let step = u64::from(p.ranks * p.banks) * p.row_size.bytes() / 64 * u64::from(p.banks);
+        let step = row_step(&p);
         let n = 1000u64;
         let begin = quiet(&d);
         let end = (0..n).map(|k| d.read(k * step, begin, Requester::Load)).max().unwrap();
@@ -296,9 +315,9 @@ mod tests {
         for line in 0..31 {
             d.write(line, t + 1_000_000, false);
         }
-        assert_eq!(read(&mut d, 1, t + 1_000_000), before - d.p.t_rcd.ps(), "gathered writes do not disturb");
+        assert_eq!(read(&mut d, 4, t + 1_000_000), before - d.p.t_rcd.ps(), "gathered writes do not disturb");
         d.write(31, t + 2_000_000, false);
         assert_eq!(d.stats.write_drains, 1);
-        assert!(read(&mut d, 2, t + 2_000_000) > before + 31 * d.burst / 2, "a drain does");
+        assert!(read(&mut d, 8, t + 2_000_000) > before + 31 * d.burst / 2, "a drain does");
     }
 }

@@ -6,7 +6,7 @@
 use crate::params::{self, PrefetcherKind};
 
 const STREAMS: usize = 16;
-const STRIDES: usize = 64;
+const STRIDES: usize = 256;
 const LINES_A_PAGE: u64 = 64;
 /// Repetitions before a stream or stride is believed.
 const CONFIDENT: u8 = 2;
@@ -94,7 +94,7 @@ impl Prefetcher {
     }
 
     fn stride(&mut self, pc: u64, line: u64) -> Wanted {
-        let entry = &mut self.strides[(pc >> 2) as usize % STRIDES];
+        let entry = &mut self.strides[(pc >> 2 ^ pc >> 10) as usize % STRIDES];
         if entry.pc != pc {
             *entry = Stride { pc, last: line, stride: 0, confidence: 0 };
             return NOTHING;
@@ -138,12 +138,12 @@ impl Prefetcher {
             (s.down, s.confidence, s.ahead) = (down, 1, line);
         }
         s.last = line;
-        if s.confidence < CONFIDENT {
+        if s.confidence < CONFIDENT || line == 0 {
             return NOTHING;
         }
         // From where it has got to, up to `degree` lines, no further than `distance` from here.
         let (first, limit, step) = if down {
-            (s.ahead.min(line) - 1, line.saturating_sub(self.distance), -1)
+            (s.ahead.min(line).saturating_sub(1), line.saturating_sub(self.distance), -1)
         } else {
             (s.ahead.max(line) + 1, line + self.distance, 1)
         };

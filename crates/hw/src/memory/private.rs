@@ -52,7 +52,7 @@ pub(super) struct Private {
     l1i_mshrs: Mshrs,
     l1d_mshrs: Mshrs,
     l2_mshrs: Mshrs,
-    l2_port: Port,
+    l2_banks: Vec<Port>,
     l1i_prefetcher: Prefetcher,
     l1d_prefetcher: Prefetcher,
     l2_prefetcher: Prefetcher,
@@ -70,7 +70,7 @@ impl Private {
             l1i_mshrs: Mshrs::new(p.l1i.mshrs),
             l1d_mshrs: Mshrs::new(p.l1d.mshrs),
             l2_mshrs: Mshrs::new(p.l2.mshrs),
-            l2_port: Port::new(p.l2.interval.into()),
+            l2_banks: (0..p.l2.banks).map(|_| Port::new(p.l2.interval.into())).collect(),
             l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
             l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
             l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
@@ -344,7 +344,8 @@ impl MemorySystem {
     /// Returns when the line is there, where from, and its state.
     fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level, u8) {
         let p = &mut self.private[i];
-        let t = p.l2_port.pass(t);
+        let bank = line as usize & (p.l2_banks.len() - 1);
+        let t = p.l2_banks[bank].pass(t);
         let counter = match who {
             Requester::Fetch => &mut p.stats.l2_accesses_code,
             Requester::Store => &mut p.stats.l2_accesses_store,

@@ -74,6 +74,7 @@ impl Platform {
         for (name, value) in [
             ("core.predictor.entries", self.core.predictor.entries),
             ("core.predictor.indirect_entries", self.core.predictor.indirect_entries),
+            ("l2.banks", self.l2.banks),
             ("llc.banks", self.llc.banks),
             ("dram.channels", self.dram.channels),
             ("dram.interleave", self.dram.interleave),

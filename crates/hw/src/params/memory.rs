@@ -100,7 +100,10 @@ pub struct Level2 {
     pub prefetcher: Prefetcher,
     /// What it holds of the L1D: inclusive, or non-inclusive.
     pub inclusion: Inclusion,
-    /// Cycles between two lines to the L1s.
+    /// Banks, interleaved by line; a power of two.
+    #[schemars(range(min = 1, max = 16), extend("unit" = "banks", "power_of_two" = true))]
+    pub banks: u32,
+    /// Cycles that a bank is taken by one line.
     #[schemars(range(min = 1, max = 100), extend("unit" = "cycles"))]
     pub interval: u32,
 }

@@ -76,6 +76,9 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
     if let Some(quantum) = switch {
         e.turns.set_quantum(quantum);
         if e.run.settings.timing == Timing::Full {
+            // Nobody has watched these meanwhile.
+            e.vcpus.iter_mut().for_each(|v| v.translation.stale = true);
+            e.run.invalidate(None);
             reinstrument(e);
         }
     }

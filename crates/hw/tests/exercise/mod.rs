@@ -1,0 +1,341 @@
+//! A small load on every model: two cores with all kinds of instructions and accesses, and a NIC that forwards. What
+//! comes out is every statistic and every time: a changed machine shows in it.
+
+use std::cell::RefCell;
+use wiretime_base::stats::StatGroup;
+use wiretime_base::Ps;
+use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Walk, Walker};
+use wiretime_hw::memory::{GuestMemory, MemorySystem};
+use wiretime_hw::nic::e1000::{reg, Registers, SharedRegisters, SHARED};
+use wiretime_hw::nic::Port;
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::{Generator, Sink, Traffic};
+
+/// xorshift64*.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Small pages below 4 GiB, huge ones above.
+struct Pages;
+
+impl Walker for Pages {
+    fn walk(&mut self, address: u64) -> Walk {
+        let bits = if address < 1 << 32 { 12 } else { 21 };
+        let count: u8 = if bits == 12 { 4 } else { 3 };
+        let mut reads = [0; 4];
+        for level in 0..u64::from(count) {
+            let shift = u64::from(bits) + 9 * (u64::from(count) - 1 - level);
+            reads[level as usize] = (3 << 30) + (level << 24) + (address >> shift) % (1 << 18) * 8;
+        }
+        Walk { reads, count, page_bits: bits }
+    }
+}
+
+const CLASSES: [Class; 30] = [
+    Class::Alu,
+    Class::AluShift,
+    Class::Mul,
+    Class::MulWide,
+    Class::Div,
+    Class::DivWide,
+    Class::Crc,
+    Class::FpMove,
+    Class::FpAdd,
+    Class::FpMul,
+    Class::FpFma,
+    Class::FpDiv,
+    Class::Simd,
+    Class::SimdMul,
+    Class::SimdPermute,
+    Class::SimdTransfer,
+    Class::Crypto,
+    Class::Load,
+    Class::LoadVector,
+    Class::Store,
+    Class::Atomic,
+    Class::LoadExclusive,
+    Class::StoreExclusive,
+    Class::Prefetch,
+    Class::ZeroLine,
+    Class::Maintenance,
+    Class::BarrierFull,
+    Class::SystemRead,
+    Class::SystemWrite,
+    Class::Auth,
+];
+
+fn access(class: Class) -> Option<MemKind> {
+    Some(match class {
+        Class::Load | Class::LoadVector | Class::LoadExclusive => MemKind::Load,
+        Class::Store | Class::StoreExclusive | Class::Atomic => MemKind::Store,
+        Class::Prefetch => MemKind::Prefetch,
+        Class::ZeroLine => MemKind::ZeroLine,
+        _ => return None,
+    })
+}
+
+/// One block of a class: independent operations first, then a chain.
+fn block(class: Class, random: &mut Random, branch: Branch) -> (Vec<MicroOp>, Vec<MemKind>) {
+    let (vector, mut ops, mut kinds) = (matches!(class as u8, 7..=16) || class == Class::LoadVector, vec![], vec![]);
+    for i in 0..12u8 {
+        let mut op = MicroOp::new(class);
+        let base = if vector { 32 } else { 0 };
+        let chained = i > 6;
+        if access(class).is_none_or(|k| k == MemKind::Load) {
+            op.reads(base + if chained { i - 1 } else { 20 + random.below(4) as u8 });
+            op.writes(base + i);
+        } else {
+            op.reads(24).reads(if chained { i - 1 } else { 20 });
+            op.data_from = 1;
+        }
+        if class == Class::LoadExclusive {
+            op.order = Order { loads: true, stores: false };
+        }
+        ops.push(op);
+        kinds.extend(access(class));
+    }
+    let mut last = MicroOp::new(Class::Branch);
+    last.branch = branch;
+    last.reads(3);
+    ops.push(last);
+    (ops, kinds)
+}
+
+fn values<G: StatGroup>(into: &mut Vec<u64>, group: &G) {
+    into.extend(group.values());
+}
+
+/// Cores and memory: statistics and times after a fixed program.
+fn cores(p: &Platform, signature: &mut Vec<u64>) {
+    let mut memory = MemorySystem::new(p, 2);
+    let mut cores = [Core::new(p, 0), Core::new(p, 1)];
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let branches =
+        [Branch::Conditional, Branch::Direct, Branch::Call, Branch::Return, Branch::Indirect, Branch::Exception];
+    let (mut sweep, mut calls) = (0u64, Vec::new());
+    for turn in 0..14_000u64 {
+        let who = (turn / 64 % 2) as usize;
+        let class = CLASSES[(turn / 3 % CLASSES.len() as u64) as usize];
+        // Exceptions and full barriers drain everything: seldom.
+        let rare = turn % 97 == 0;
+        let class = if matches!(class, Class::BarrierFull | Class::SystemWrite) && !rare { Class::Load } else { class };
+        let kind = match turn % 8 {
+            _ if rare => Branch::Exception,
+            n => branches[(n % 5) as usize],
+        };
+        let (ops, kinds) = block(class, &mut random, kind);
+        let mut events = Vec::new();
+        for (i, &kind) in kinds.iter().enumerate() {
+            // Near, within the L2, within the LLC, sweeping, and shared by both cores.
+            let paddr = match turn / 5 % 6 {
+                0 => random.below(1 << 14),
+                1 => (1 << 24) + random.below(1 << 19),
+                2 => (1 << 28) + random.below(1 << 26),
+                3 | 4 => {
+                    sweep += 24 + 64 * (turn / 5 % 6 - 3);
+                    (1 << 27) + sweep % (1 << 26)
+                }
+                _ => (1 << 25) + random.below(64) * 64,
+            } & !7;
+            let vaddr = if turn % 3 == 0 { paddr + (1 << 33) } else { paddr };
+            events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind });
+            if kind == MemKind::Store && i % 3 == 0 {
+                events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind: MemKind::Load });
+            }
+        }
+        if matches!(class, Class::Store) && turn % 4 == 0 {
+            for e in events.iter_mut().filter(|e| e.kind == MemKind::Store) {
+                e.kind = MemKind::DeviceStore;
+                e.paddr = 1 << 40;
+            }
+        }
+        if class == Class::Load && turn % 41 == 0 {
+            events[0].kind = MemKind::DeviceLoad;
+        }
+        // Code: a hot loop, a spread of branches 4 B to 256 B apart, and now and then somewhere far.
+        let code = match turn % 16 {
+            0..=7 => (turn % 40) * 52,
+            8..=13 => (1 << 16) + turn * 148 % (1 << 18),
+            _ => (1 << 22) + turn * 4096 % (1 << 23),
+        } & !3;
+        // Loops of 30 branches, then 20 calls in each other and their returns.
+        let (code, kind) = match turn / 600 % 8 {
+            2 | 3 if !rare => ((turn % 30) * 1024, Branch::Direct),
+            4 if !rare => (code, if turn % 40 < 20 { Branch::Call } else { Branch::Return }),
+            _ => (code, kind),
+        };
+        let next = match kind {
+            Branch::Conditional => code + if random.below(8) < 3 { 52 } else { 512 },
+            Branch::Call => {
+                calls.push(code + 52);
+                code + 4096
+            }
+            Branch::Return => calls.pop().unwrap_or(64),
+            Branch::Indirect => code + 64 * (turn % 3),
+            _ => code + 256,
+        };
+        let mut ops = ops;
+        if let Some(last) = ops.last_mut() {
+            last.branch = kind;
+        }
+        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let block = BlockRef { paddr: (2 << 30) + code, vaddr: code, quick: &quick, ops: &ops };
+        let core = &mut cores[who];
+        core.run(block, 0, ops.len(), &events, Some((2 << 30) + next), &mut memory, &mut Pages);
+        if turn % 1000 == 999 {
+            let later = core.now() + 3_000_000;
+            core.idle_until(later);
+        }
+        signature.extend(core.device_stores.drain(..).map(|s| s.time));
+    }
+    for (i, core) in cores.iter().enumerate() {
+        signature.push(core.now());
+        values(signature, &core.stats());
+        values(signature, &core.stall_stats());
+        values(signature, &core.tlb_stats());
+        values(signature, memory.private_stats(i));
+    }
+    values(signature, memory.stats());
+    values(signature, memory.dram_stats());
+}
+
+/// One loop that strides through memory, two lines a turn.
+fn strides(p: &Platform, signature: &mut Vec<u64>) {
+    let mut memory = MemorySystem::new(p, 1);
+    let mut core = Core::new(p, 0);
+    let (ops, kinds) = block(Class::Load, &mut Random(1), Branch::Direct);
+    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    for turn in 0..500u64 {
+        let events: Vec<MemEvent> = (0..kinds.len() as u64)
+            .map(|i| {
+                let paddr = (1 << 29) + i * (1 << 20) + turn * 128;
+                MemEvent { paddr, vaddr: paddr + (1 << 33), value: 0, index: i as u16, kind: MemKind::Load }
+            })
+            .collect();
+        let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
+        core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
+    }
+    signature.push(core.now());
+    values(signature, memory.private_stats(0));
+}
+
+struct Page(RefCell<Vec<u32>>);
+
+impl SharedRegisters for Page {
+    fn load(&self, offset: u64) -> u32 {
+        self.0.borrow()[((offset - SHARED.start) / 4) as usize]
+    }
+    fn store(&self, offset: u64, value: u32) {
+        self.0.borrow_mut()[((offset - SHARED.start) / 4) as usize] = value;
+    }
+}
+
+struct Ram(Vec<u8>);
+
+impl GuestMemory for Ram {
+    fn read(&self, address: u64, data: &mut [u8]) -> bool {
+        let at = address as usize;
+        self.0.get(at..at + data.len()).map(|s| data.copy_from_slice(s)).is_some()
+    }
+    fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let at = address as usize;
+        self.0.get_mut(at..at + data.len()).map(|s| s.copy_from_slice(data)).is_some()
+    }
+}
+
+const RING: u32 = 256;
+const RX_RING: u64 = 0;
+const TX_RING: u64 = 1 << 16;
+const BUFFERS: u64 = 1 << 20;
+const BUFFER: u64 = 4096;
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+const STEP: Ps = 400_000;
+
+/// A NIC that forwards what comes, by a driver that looks every 400 ns: `burst` packets at most.
+fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
+    let mut memory = MemorySystem::new(p, 1);
+    let line = (p.link.rate, p.link.gap_bytes);
+    let rate = rate.parse().expect("a rate");
+    let generator = Generator::new(Traffic::Udp, length, rate, 42, line, MAC).expect("a generator");
+    let pages = Page(RefCell::new(vec![0; ((SHARED.end - SHARED.start) / 4) as usize]));
+    let mut port = Port::new(p, Registers::new(MAC, pages), generator, Sink::new(42), true);
+    let mut ram = Ram(vec![0; (BUFFERS + u64::from(RING) * BUFFER) as usize]);
+    for i in 0..u64::from(RING) {
+        let buffer = (BUFFERS + i * BUFFER).to_le_bytes();
+        ram.write(RX_RING + i * 16, &buffer);
+    }
+    for (offset, value) in [
+        (reg::RDBAL, RX_RING as u32),
+        (reg::RDLEN, RING * 16),
+        (reg::TDBAL, TX_RING as u32),
+        (reg::TDLEN, RING * 16),
+        (reg::RCTL, 1 << 1 | 1 << 3 | 1 << 15),
+        (reg::TCTL, 1 << 1 | 1 << 3),
+    ] {
+        port.write_register(offset, value);
+    }
+    port.doorbell(0, reg::RDT, RING - 1);
+    port.start_traffic(0, 0, 1_000_000_000);
+    let (mut next, mut free, mut now) = (0u32, RING - 1, 0);
+    for step in 0..600 {
+        now += STEP;
+        port.advance(now, &mut memory, &ram);
+        port.writes.apply(now, &mut ram);
+        let mut taken = 0;
+        while taken < burst {
+            let at = RX_RING + u64::from(next) * 16;
+            let mut d = [0; 16];
+            ram.read(at, &mut d);
+            if d[12] & 1 == 0 {
+                break;
+            }
+            // A core looks at the packet, and sends it back from where it is.
+            memory.load(0, BUFFERS + u64::from(next) * BUFFER, 0, step * 1200);
+            ram.write(at + 12, &[0]);
+            let mut t = [0; 16];
+            t[..8].copy_from_slice(&d[..8]);
+            t[8..10].copy_from_slice(&d[8..10]);
+            t[11] = 1 | 2 | 8;
+            ram.write(TX_RING + u64::from(next) * 16, &t);
+            next = (next + 1) % RING;
+            taken += 1;
+        }
+        if taken > 0 {
+            port.doorbell(now, reg::TDT, next);
+            free = (free + taken) % RING;
+            port.doorbell(now, reg::RDT, free);
+        }
+    }
+    let stats = port.stats();
+    values(signature, &stats.receive);
+    values(signature, &stats.transmit);
+    values(signature, &stats.io);
+    values(signature, memory.stats());
+    values(signature, memory.dram_stats());
+    let sink = &port.sink;
+    signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
+}
+
+/// Everything that `p` makes of the load.
+pub fn signature(p: &Platform) -> Vec<u64> {
+    let mut signature = Vec::new();
+    cores(p, &mut signature);
+    strides(p, &mut signature);
+    // Long frames that fill FIFOs, credits and tags; short ones that fill descriptor caches; a line that is too slow.
+    nic(p, 1518, "100Gbps", 64, &mut signature);
+    nic(p, 9000, "100Gbps", 4, &mut signature);
+    nic(p, 64, "60Gbps", 32, &mut signature);
+    nic(p, 64, "5Gbps", 32, &mut signature);
+    signature
+}
