@@ -262,10 +262,6 @@ static void add_many(volatile uint64_t *word)
 
 static void *other(void *word)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(1, &set);
-    sched_setaffinity(0, sizeof(set), &set);
     while (!go)
         ;
     add_many(word);
@@ -275,9 +271,15 @@ static void *other(void *word)
 static uint64_t share(struct job *j, uint64_t *count)
 {
     pthread_t thread;
+    pthread_attr_t attributes;
+    cpu_set_t set;
     uint64_t t;
     go = 0;
-    if (pthread_create(&thread, NULL, other, j->buffer + j->argument))
+    CPU_ZERO(&set);
+    CPU_SET(1, &set);
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setaffinity_np(&attributes, sizeof(set), &set) ||
+        pthread_create(&thread, &attributes, other, j->buffer + j->argument))
         fail("pthread_create");
     for (t = now() + 2000000; now() < t;) /* until the other one stands by */
         ;

@@ -13,6 +13,8 @@ pub const EXCLUSIVE: u8 = 2;
 pub const DMA: u8 = 4;
 /// Brought by a hardware prefetcher and not yet used.
 pub const PREFETCHED: u8 = 8;
+/// Other cores use it at the same time.
+pub const CONTENDED: u8 = 16;
 
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]

@@ -1,10 +1,12 @@
 //! The memory system: private caches, the shared cache, DRAM, and the DMA that shares them.
 //!
 //! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
-//! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `device`: DMA.
+//! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `contention`: lines that cores fight for.
+//! - `device`: DMA.
 //! - `object`: what lines hold.
 
 mod cache;
+mod contention;
 mod device;
 mod dram;
 mod mshr;

@@ -3,11 +3,13 @@
 //! Left out: banks of the L1D (the load pipes bound it), write-back buffers, write-streaming without allocation (a
 //! long memset reads what it overwrites).
 
-use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
+use super::cache::{Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
 use super::mshr::{Mshrs, Port};
 use super::prefetch::{Prefetcher, Wanted};
 use super::{Level, MemorySystem, Requester, LINE};
 use crate::params::Platform;
+#[cfg(test)]
+use wiretime_base::Clock;
 use wiretime_base::{stats, Calendar, Ps};
 
 /// Bookings of a core's port to the interconnect that are remembered.
@@ -119,7 +121,7 @@ impl MemorySystem {
         p.stats.l1_dcache_loads += 1;
         if let Some(at) = p.l1d.touch(line) {
             let (hit, ready) = (t + self.l1d_latency, p.l1d.ready(at));
-            if p.l1d.state(at) & PREFETCHED == 0 && ready <= hit {
+            if p.l1d.state(at) & (PREFETCHED | CONTENDED) == 0 && ready <= hit {
                 return (hit, Level::L1);
             }
             return self.late_hit(i, at, line, pc, t);
@@ -142,10 +144,33 @@ impl MemorySystem {
             self.prefetch_l1d(i, wanted, t);
         }
         let hit = t + self.l1d_latency;
+        if state & CONTENDED != 0 {
+            let extra = self.contend(i, at, line, t);
+            if extra > 0 {
+                return (hit.max(ready) + extra, Level::Snoop);
+            }
+        }
         if ready > hit {
             (ready, level)
         } else {
             (hit, Level::L1)
+        }
+    }
+
+    /// An access to a line that others use at the same time: cycles that a transfer adds.
+    #[cold]
+    fn contend(&mut self, i: usize, at: usize, line: u64, t: u64) -> u64 {
+        match self.shared.contention.access(i, line, self.clock.at(t)) {
+            Some(true) => {
+                self.private[i].stats.snoop_hits += 1;
+                self.clock.cycle_at_or_after(self.shared.latency + self.shared.snoop_latency)
+            }
+            Some(false) => 0,
+            None => {
+                let l1d = &mut self.private[i].l1d;
+                l1d.set_state(at, l1d.state(at) & !CONTENDED);
+                0
+            }
         }
     }
 
@@ -160,6 +185,13 @@ impl MemorySystem {
             if state & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
                 let ready = p.l1d.ready(at);
+                if state & CONTENDED != 0 {
+                    let extra = self.contend(i, at, line, t);
+                    if extra > 0 {
+                        return (ready.max(t + 1) + extra, Level::Snoop);
+                    }
+                    return (ready.max(t + 1), Level::L1);
+                }
                 return if ready > t + 1 { (ready, p.l1d.level(at)) } else { (t + 1, Level::L1) };
             }
             return self.upgrade(i, line, t);
@@ -300,8 +332,9 @@ impl MemorySystem {
         let shared = self.take_from_others(i, line, true, now);
         let p = &mut self.private[i];
         let mut done = t + 1;
+        let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
         if let Some(at) = p.l1d.find(line) {
-            p.l1d.set_state(at, DIRTY | EXCLUSIVE);
+            p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
             done = done.max(p.l1d.ready(at));
         }
         self.mark_owned(i, line);
@@ -319,6 +352,7 @@ impl MemorySystem {
     }
 
     fn fill_l1d(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+        let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
         let Some(victim) = p.l1d.insert(line, ready, level, state & !DMA, 0) else { return };
         let dirty = victim.state & DIRTY;
@@ -427,5 +461,36 @@ impl MemorySystem {
         }
         let t = self.clock.at(t);
         self.llc_take_victim(victim.line, dirty, t);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::platform;
+
+    #[test]
+    fn a_line_that_two_cores_write_costs_a_transfer_a_use() {
+        for (shared, atomic) in [(true, false), (true, true), (false, false)] {
+            let p = platform();
+            let mut memory = MemorySystem::new(&p, 2);
+            let window = Clock::of(p.core.frequency).cycle_at_or_after(p.quantum());
+            let (mut uses, mut transfers) = (0, 0);
+            for w in 1..60 {
+                for core in 0..2 {
+                    let mut t = w * window;
+                    while t < (w + 1) * window {
+                        let address = if shared { 0 } else { core as u64 * 4096 };
+                        let (loaded, level) = if atomic { memory.load(core, address, 0, t) } else { (t, Level::L1) };
+                        let (done, other) = memory.store(core, address, loaded);
+                        uses += 1;
+                        transfers += u32::from(level != Level::L1 || other != Level::L1);
+                        t = done.max(t + 10);
+                    }
+                }
+            }
+            let share = f64::from(transfers) / f64::from(uses);
+            assert!(if shared { share > 0.7 } else { share < 0.01 }, "{transfers} of {uses}");
+        }
     }
 }

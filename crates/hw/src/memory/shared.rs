@@ -5,6 +5,7 @@
 //! the shape of the interconnect, and what its messages cost each other.
 
 use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE};
+use super::contention::Contention;
 use super::dram::Dram;
 use super::mshr::Mshrs;
 use super::{Level, MemorySystem, Requester};
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     pub dca_ways: usize,
     /// Cores that hold a line, by bit. One core needs none.
     directory: Option<FxHashMap<u64, u64>>,
+    pub contention: Contention,
     pub stats: MemoryStats,
 }
 
@@ -69,6 +71,7 @@ impl Shared {
             snoop_latency: p.llc.snoop_latency.ps(),
             inclusion: p.llc.inclusion,
             dca_ways: p.llc.dca_ways as usize,
+            contention: Contention::new(p.quantum(), cores),
             directory: (cores > 1).then(FxHashMap::default),
             stats: MemoryStats::default(),
         }
@@ -213,6 +216,9 @@ impl MemorySystem {
             } else {
                 dirty |= self.private[other].share(line).unwrap_or(0) & DIRTY;
             }
+        }
+        if others != 0 && i < self.private.len() {
+            self.shared.contention.moves(line, t);
         }
         if dirty != 0 && !remove {
             // A dirty line is shared after its data has gone to the LLC's care.
