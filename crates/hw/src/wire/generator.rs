@@ -36,16 +36,21 @@ pub struct Generator {
     /// Packet `first` leaves at `start`, the next a spacing later.
     first: u64,
     start: Ps,
-    checksum_at: Option<usize>,
+    /// Where the transport checksum is, the sum of what never changes, and the bytes that do.
+    checksum_at: usize,
+    fixed_sum: u32,
+    varying: std::ops::Range<usize>,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
     pub line_limited: bool,
 }
 
-fn ip_checksum(header: &[u8]) -> u16 {
-    let mut sum = 0u32;
-    for pair in header.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    }
+/// The sum of big-endian words, the last one padded.
+fn word_sum(data: &[u8]) -> u32 {
+    data.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+}
+
+/// The internet checksum of a sum of words (RFC 1071).
+fn checksum(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -91,18 +96,24 @@ impl Generator {
         template[22] = 64;
         template[23] = if traffic == Traffic::Udp { 17 } else { 1 };
         template[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        let sum = ip_checksum(&template[14..34]);
+        let sum = checksum(word_sum(&template[14..34]));
         template[24..26].copy_from_slice(&sum.to_be_bytes());
-        let mut checksum_at = None;
-        if traffic == Traffic::Udp {
-            template[34..38].copy_from_slice(&[0x10, 0, 0x20, 0]);
-            template[38..40].copy_from_slice(&(body as u16 - 34).to_be_bytes());
-        } else {
-            template[34] = 8; // echo request
-            checksum_at = Some(36);
-        }
         let probe = probe_offset as usize;
         template[probe..probe + 2].copy_from_slice(&MAGIC);
+        let mut fixed_sum = 0;
+        let checksum_at = if traffic == Traffic::Udp {
+            let length = body as u16 - 34;
+            template[34..38].copy_from_slice(&[0x10, 0, 0x20, 0]);
+            template[38..40].copy_from_slice(&length.to_be_bytes());
+            // The pseudo-header: addresses, protocol, length (RFC 768).
+            fixed_sum += word_sum(&template[26..34]) + 17 + u32::from(length);
+            40
+        } else {
+            template[34] = 8; // echo request
+            36
+        };
+        let varying = probe & !1..((probe + PROBE_BYTES as usize).next_multiple_of(2)).min(template.len());
+        fixed_sum += word_sum(&template[34..varying.start]) + word_sum(&template[varying.end..]);
         Ok(Self {
             template,
             probe,
@@ -112,6 +123,8 @@ impl Generator {
             first: 0,
             start: 0,
             checksum_at,
+            fixed_sum,
+            varying,
             line_limited,
         })
     }
@@ -160,11 +173,12 @@ impl Generator {
         let p = self.probe;
         self.template[p + 2..p + 10].copy_from_slice(&k.to_le_bytes());
         self.template[p + 10..p + 18].copy_from_slice(&at.to_le_bytes());
-        if let Some(c) = self.checksum_at {
-            self.template[c..c + 2].fill(0);
-            let sum = ip_checksum(&self.template[34..]);
-            self.template[c..c + 2].copy_from_slice(&sum.to_be_bytes());
-        }
+        // A UDP checksum of zero would mean none.
+        let sum = match checksum(self.fixed_sum + word_sum(&self.template[self.varying.clone()])) {
+            0 => 0xffff,
+            sum => sum,
+        };
+        self.template[self.checksum_at..self.checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
         &self.template
     }
 }
@@ -207,6 +221,9 @@ mod tests {
         let mut g = generator(64, "1Gbps", "100Gbps").unwrap();
         let f = g.frame(7);
         assert_eq!(f.len(), 60);
-        assert_eq!(ip_checksum(&f[14..34]), 0);
+        assert_eq!(checksum(word_sum(&f[14..34])), 0);
+        // With the pseudo-header the whole datagram sums up.
+        let pseudo = word_sum(&f[26..34]) + 17 + (f.len() as u32 - 34);
+        assert_eq!(checksum(pseudo + word_sum(&f[34..])), 0);
     }
 }

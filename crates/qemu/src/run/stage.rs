@@ -40,8 +40,9 @@ impl Default for Clocks {
     }
 }
 
-/// How long the drained state must last before the guest is told to stop: several turns of any polling loop.
-const SETTLE: Ps = 100_000_000;
+/// How long the drained state must last before the guest is told to stop: a burst of any polling loop, untimed
+/// instructions being slow.
+const SETTLE: Ps = 20_000_000_000;
 /// Between packets that find out whether the program polls.
 const TRICKLE: Ps = 1_000_000_000;
 /// Host time is looked at once in so many windows.
