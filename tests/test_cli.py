@@ -54,6 +54,8 @@ BAD = [
     (["run", "testpmd", "--set", "system.boot_instruction_time=1ps"], "at least 10ps"),
     (["run", "testpmd", "--interval", "1ns"], "more than 10000 steps"),
     (["stats", "/proc/nothing"], "/proc/nothing"),
+    (["run", "testpmd", "--profile"], "--profile: needs --out DIR"),
+    (["profile", "/proc/nothing"], "no profile there"),
     (["diff", "/etc/hostname", "/etc/hostname"], "/etc/hostname: is not JSON"),
     (["platforms", "diff", "ampere-altra", "altra"], "unknown platform 'altra'"),
     (["run", "testpmd", "--set", "system.cores=1"], "testpmd needs at least 2"),

@@ -36,11 +36,20 @@ BARE_SECONDS = 6.0
 BLOCKS_SECONDS, FULL_SECONDS = 3.0, 0.03
 
 PARTS = {
-    "core model": ("wiretime_engine::run::Run::time", "wiretime_hw::core"),
-    "caches and DRAM": ("wiretime_hw::memory", "wiretime_hw::params"),
-    "NIC, PCIe, wire, generator": (
+    "branch prediction": ("wiretime_hw::core::branch",),
+    "TLBs and walks": ("wiretime_hw::core::tlb", "wiretime_engine::run::pages"),
+    "core: pipeline, ports, loads and stores": ("wiretime_engine::run::Run::time", "wiretime_hw::core"),
+    "DRAM": ("wiretime_hw::memory::dram",),
+    "LLC, directory, DMA to caches": (
+        "wiretime_hw::memory::shared",
+        "wiretime_hw::memory::device",
+        "wiretime_hw::memory::object",
+        "wiretime_hw::memory::contention",
+    ),
+    "private caches and prefetchers": ("wiretime_hw::memory", "wiretime_hw::params"),
+    "NIC, I/O path, wire, generator": (
         "wiretime_hw::nic",
-        "wiretime_hw::pcie",
+        "wiretime_hw::io",
         "wiretime_hw::wire",
         "advance_devices",
         "dma",
@@ -151,7 +160,8 @@ def main() -> None:
             sampled["shares"] = shares(state["pid"], 4) or {}
 
     began = time.monotonic()
-    result, host, _ = run.execute(run.Request(duration="50ms"), progress, on_start=on_start)
+    done = run.execute(run.Request(duration="50ms"), progress, on_start=on_start)
+    result, host = done.result, done.host
     forwarded = result["statistics"]["receive"]["delivered"]
     seconds = host["traffic_seconds"]
     asked = result["configuration"]["run"]

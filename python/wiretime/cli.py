@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, platforms, report, run, shell, statistics
+from wiretime import doctor, platforms, profile, report, run, shell, statistics
+from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
 from wiretime.micro import hardware as hardware_rows
@@ -106,6 +107,15 @@ def stats_command(
         screen.print(statistics.show(result, everything))
 
 
+@app.command("profile")
+def profile_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--profile --out).")],
+    rows: Annotated[int, typer.Option(help="Symbols to show.")] = 25,
+) -> None:
+    """Print the symbols that a run's cycles went to."""
+    screen.print(profile.show(folder, rows))
+
+
 @app.command("diff")
 def diff_command(
     first: Annotated[Path, typer.Argument(metavar="DIR_A")],
@@ -168,6 +178,7 @@ def run_command(
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
     ] = run.GUEST_LIMIT,
     interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
+    with_profile: Annotated[bool, typer.Option("--profile", help="Charge cycles to symbols; needs --out.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for result.json, host.json and console.log.")] = None,
     json_output: Annotated[
         str | None, typer.Option("--json", help="'-': print result.json instead of the table.")
@@ -188,18 +199,22 @@ def run_command(
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,
         interval=interval,
+        profile=with_profile,
     )
+    if with_profile and out is None:
+        raise WiretimeError("--profile: needs --out DIR for its files")
     run.check(request)
     if out is not None:
         run.prepare_folder(out)
     if notes.is_terminal:
         display = _Display()
         with display.bar:
-            result, host, console = run.execute(request, display)
+            done = run.execute(request, display)
     else:
-        result, host, console = run.execute(request)
+        done = run.execute(request)
+    result, host = done.result, done.host
     if out is not None:
-        run.write(out, result, host, console)
+        run.write(out, done)
     if json_output == "-":
         sys.stdout.write(run.dump(result))
     elif json_output is not None:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, platforms, vm
+from wiretime import __version__, apps, platforms, profile, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
@@ -110,7 +110,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
     return platform, settings, app, command
 
 
-def guest(app: apps.App, platform: Mapping[str, Any], command: str) -> vm.Guest:
+def guest(app: apps.App, platform: Mapping[str, Any], command: str, with_symbols: bool = False) -> vm.Guest:
     """Return what runs in the guest for ``app``."""
     cores = platform["system"]["cores"]
     arguments = [*app.kernel_arguments]
@@ -122,6 +122,8 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: str) -> vm.Guest:
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
     waits = "1" if app.start_at == "receiver-ready" else ""
     settings = {"MODULES": " ".join(app.modules), "BIND": app.bind, "COMMAND": command, "WAITS": waits}
+    if with_symbols:
+        settings["SYMBOLS"] = "1"
     return vm.Guest(settings, kernel_arguments=arguments)
 
 
@@ -153,15 +155,22 @@ def program_counters(app: apps.App, console: str) -> dict[str, int] | None:
     return {"tx_packets": int(sent), "tx_dropped": int(dropped)}
 
 
-def execute(
-    r: Request, progress: vm.Progress | None = None, **options: Any
-) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Run; returns result, host figures and the console's text.
+class Execution(NamedTuple):
+    """What a run leaves: result, host figures, the console's text, and cycles by symbol where asked for."""
+
+    result: dict[str, Any]
+    host: dict[str, Any]
+    console: str
+    profile: list[profile.Entry] | None
+
+
+def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> Execution:
+    """Run.
 
     Raises ``GuestError`` where the guest or the ledger failed, ``WiretimeError`` for anything else.
     """
     platform, settings, app, command = check(r)
-    g = guest(app, platform, command)
+    g = guest(app, platform, command, with_symbols=r.profile)
     machine = vm.Machine(platform, settings, replace(g, texts={"layout": _layout(r.seed)}))
     began = time.monotonic()
     outcome = machine.run(progress, **options)
@@ -189,7 +198,8 @@ def execute(
         **host,
         "cpu_count": os.cpu_count(),
     }
-    return result, figures, outcome.console
+    entries = profile.resolve(outcome.message["profile"], outcome.console) if r.profile else None
+    return Execution(result, figures, profile.without_symbols(outcome.console), entries)
 
 
 def check_ledger(result: Mapping[str, Any], app: apps.App, console: str) -> None:
@@ -205,12 +215,14 @@ def check_ledger(result: Mapping[str, Any], app: apps.App, console: str) -> None
         raise GuestError("the ledger does not balance: " + "; ".join(problems), vm.tail(console))
 
 
-def write(folder: Path, result: Mapping[str, Any], host: Mapping[str, Any], console: str) -> None:
-    """Write the three files of a run, whole or not at all."""
+def write(folder: Path, done: Execution) -> None:
+    """Write the files of a run, each whole or not at all."""
+    if done.profile is not None:
+        profile.write(folder, done.profile)
     for name, text in (
-        ("console.log", console),
-        ("host.json", json.dumps(host, indent=1) + "\n"),
-        ("result.json", dump(result)),
+        ("console.log", done.console),
+        ("host.json", json.dumps(done.host, indent=1) + "\n"),
+        ("result.json", dump(done.result)),
     ):
         partial = folder / f".{name}.part"
         partial.write_text(text)

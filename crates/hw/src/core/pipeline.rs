@@ -357,7 +357,8 @@ impl Core {
                     self.queues[queue].enter(t, start);
                 }
                 let complete = start + u64::from(latency);
-                self.ready[q.destination as usize] = complete;
+                self.ready[q.destinations[0] as usize] = complete;
+                self.ready[q.destinations[1] as usize] = complete;
                 commit = self.follow(commit, complete, Cause::Core);
                 self.rob.take(commit >> FRACTION);
                 if q.flags & WRITES_INTEGER != 0 {
@@ -423,9 +424,10 @@ impl Core {
                 self.commit = commit;
                 (complete, cause) = self.memory(*q, &block.ops[i], start, mine, pc, memory, walker);
             }
-            self.ready[q.destination as usize] = complete;
+            self.ready[q.destinations[0] as usize] = complete;
+            self.ready[q.destinations[1] as usize] = complete;
             if q.flags & MORE != 0 {
-                self.write_further(&block.ops[((pc - block.paddr) / 4) as usize], start, complete);
+                self.write_further(&block.ops[((pc - block.paddr) / 4) as usize], complete);
             }
             // Commit, in order.
             commit = self.follow(commit, complete, cause);
@@ -571,13 +573,10 @@ impl Core {
         op.further_sources().iter().fold(t, |t, &r| t.max(self.ready[usize::from(r)]))
     }
 
-    #[inline]
-    fn write_further(&mut self, op: &MicroOp, start: u64, complete: u64) {
+    #[inline(never)]
+    fn write_further(&mut self, op: &MicroOp, complete: u64) {
         for &r in op.destinations() {
             self.ready[usize::from(r)] = complete;
-        }
-        if let Some(base) = op.write_back {
-            self.ready[usize::from(base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
         }
     }
 
@@ -613,9 +612,15 @@ impl Core {
         }
         let mut data = start;
         if q.flags & STORES != 0 {
-            let needed = op.sources().iter().skip(usize::from(op.data_from));
-            data = needed.fold(start, |t, &r| t.max(self.ready[usize::from(r)]));
+            let [a, b] = q.data.map(|r| self.ready[usize::from(r)]);
+            data = start.max(a).max(b);
+            if q.flags & MORE != 0 {
+                let needed = op.sources().iter().skip(usize::from(op.data_from));
+                data = needed.fold(data, |t, &r| t.max(self.ready[usize::from(r)]));
+            }
         }
+        // The base goes on without the access.
+        self.ready[usize::from(q.base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
         self.access(q.class, start, data, accesses, pc, memory, walker)
     }
 

@@ -168,12 +168,17 @@ pub struct Quick {
     pub(super) class: Class,
     pub(super) flags: u16,
     pub(super) sources: [Reg; QUICK],
-    pub(super) destination: Reg,
+    /// Padded with [`REG_NOWHERE`].
+    pub(super) destinations: [Reg; 2],
+    /// Written back after an ALU latency.
+    pub(super) base: Reg,
+    /// Data of a store, padded with [`REG_READY`].
+    pub(super) data: [Reg; 2],
     pub(super) slots: u8,
     pub(super) branch: Branch,
 }
 
-/// There is more in the [`MicroOp`]: sources, destinations, a base to write back.
+/// There is more in the [`MicroOp`]: sources, destinations, data.
 pub(super) const MORE: u16 = 1;
 /// Touches memory.
 pub(super) const MEMORY: u16 = 2;
@@ -221,7 +226,9 @@ impl MicroOp {
         let destinations = self.destinations();
         let mut flags = 0;
         let mut set = |flag: u16, on: bool| flags |= if on { flag } else { 0 };
-        set(MORE, needed > QUICK || destinations.len() > 1 || self.write_back.is_some());
+        let stored = self.sources().get(usize::from(self.data_from)..).unwrap_or(&[]);
+        let pad = |list: &[Reg], n: usize, pad: Reg| list.get(n).copied().unwrap_or(pad);
+        set(MORE, needed > QUICK || destinations.len() > 2 || stored.len() > 2);
         set(MEMORY, self.class.is_memory());
         set(ORDERS, self.order != Order::default() || self.class.serialises());
         set(WRITES_INTEGER, destinations.iter().any(|&r| r < REG_VECTOR || r == REG_FLAGS));
@@ -234,7 +241,9 @@ impl MicroOp {
             class: self.class,
             flags,
             sources,
-            destination: destinations.first().copied().unwrap_or(REG_NOWHERE),
+            destinations: [0, 1].map(|n| pad(destinations, n, REG_NOWHERE)),
+            base: self.write_back.unwrap_or(REG_NOWHERE),
+            data: [0, 1].map(|n| pad(stored, n, REG_READY)),
             slots: self.slots,
             branch: self.branch,
         }

@@ -13,6 +13,6 @@ mod ring;
 mod transmit;
 
 pub use ledger::{Counts, Fate, Ledger};
-pub use port::{Phase, Port, PortStats};
+pub use port::{Lateness, Phase, Port, PortStats};
 pub use receive::ReceiveStats;
 pub use transmit::TransmitStats;

@@ -141,6 +141,10 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
             "mean": if run.lateness.writes == 0 { 0.0 } else { ns(run.lateness.total) / run.lateness.writes as f64 },
             "max": ns(run.lateness.max),
         },
+        "doorbell_lateness_ns": {
+            "mean": if nic.port.late.count == 0 { 0.0 } else { ns(nic.port.late.total) / nic.port.late.count as f64 },
+            "max": ns(nic.port.late.max),
+        },
         "guest": { "status": status, "figures": control.figures.clone() },
         "warnings": warnings(run, &nic),
     })
@@ -152,6 +156,19 @@ fn warnings(run: &Run, nic: &crate::vfio::NicDevice) -> Vec<String> {
         list.push(format!(
             "trapped_doorbells: {} doorbells trapped; timing is the same, the run is slower",
             nic.trapped_doorbells
+        ));
+    }
+    let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
+    if quantum > lookahead {
+        let late = nic.port.late;
+        list.push(format!(
+            "system.quantum: {} ns is beyond the lookahead of {} ns: devices saw {} doorbells late, by {:.1} ns on \
+             average and {:.1} ns at most",
+            quantum / 1000,
+            lookahead / 1000,
+            late.count,
+            ns(late.total) / late.count.max(1) as f64,
+            ns(late.max)
         ));
     }
     if nic.port.line_limited() {

@@ -70,6 +70,15 @@ pub struct PortStats {
     pub io: IoStats,
 }
 
+/// How late something was seen.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // counts and picoseconds
+pub struct Lateness {
+    pub count: u64,
+    pub total: Ps,
+    pub max: Ps,
+}
+
 /// A NIC port with its peer.
 pub struct Port<S> {
     /// The register file.
@@ -80,6 +89,8 @@ pub struct Port<S> {
     pub ledger: Ledger,
     /// Latencies of the cohort.
     pub sink: Sink,
+    /// How late doorbells were seen.
+    pub late: Lateness,
     /// Tail registers written by trapped accesses, to be handed on by [`Port::doorbell`].
     pub trapped_tails: Vec<(u64, u32)>,
     generator: Generator,
@@ -115,6 +126,7 @@ impl<S: SharedRegisters> Port<S> {
             writes: DmaWrites::default(),
             ledger: Ledger::new(forwards),
             sink,
+            late: Lateness::default(),
             trapped_tails: Vec::new(),
             generator,
             receive: Receive::new(&p.nic),
@@ -220,7 +232,12 @@ impl<S: SharedRegisters> Port<S> {
     pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
         self.note_tail(offset, value);
         self.registers.shared.store(offset, value);
-        let arrives = self.io.register_write(t).max(self.now);
+        let due = self.io.register_write(t);
+        let arrives = due.max(self.now);
+        // The device has been simulated past it: only where windows are longer than the lookahead.
+        self.late.count += 1;
+        self.late.total += arrives - due;
+        self.late.max = self.late.max.max(arrives - due);
         self.events.push(arrives, Event::Doorbell { offset, value });
     }
 

@@ -1,0 +1,271 @@
+"""Profiles: simulated cycles by symbol of guest programs, libraries and kernel.
+
+The engine charges cycles to blocks of code. A page of a program or library is told by its content, which is that of a
+page of its file; the kernel's symbols are those that the guest's ``/proc/kallsyms`` shows, modules among them.
+Functions without a symbol (Debian strips static ones) go by file and offset, unless a debug file with their build ID is
+found below ``/usr/lib/debug``.
+"""
+
+from __future__ import annotations
+
+import base64
+import bisect
+import gzip
+import html
+import json
+import subprocess
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.dwarf.callframe import FDE
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection, SymbolTableSection
+from rich import box
+from rich.table import Table
+
+from wiretime.errors import WiretimeError
+from wiretime.setup.parts import GUEST
+
+PAGE = 4096
+HALF = PAGE // 2
+KERNEL = 1 << 63
+DEBUG = Path("/usr/lib/debug/.build-id")
+BEGIN, END = "wiretime: symbols", "wiretime: end of symbols"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Cycles and instructions of one symbol."""
+
+    file: str
+    symbol: str
+    cycles: int
+    instructions: int
+
+
+class Symbols:
+    """Symbols of one file or of the kernel, by address."""
+
+    def __init__(self, pairs: Iterable[tuple[int, str]]) -> None:
+        """Take addresses and names in any order."""
+        self.pairs = sorted(pairs)
+        self.addresses = [address for address, _ in self.pairs]
+
+    def at(self, address: int) -> tuple[int, str] | None:
+        """Return the last symbol at or before ``address``."""
+        i = bisect.bisect_right(self.addresses, address) - 1
+        return self.pairs[i] if i >= 0 else None
+
+
+def kernel_symbols(console: str) -> Symbols:
+    """Return the kernel's and its modules' symbols, as the guest has printed them."""
+    text = console.replace("\r", "")
+    if BEGIN not in text or END not in text:
+        return Symbols([])
+    packed = text.split(BEGIN, 1)[1].split(END, 1)[0]
+    lines = gzip.decompress(base64.b64decode(packed)).decode(errors="replace").splitlines()
+    pairs = []
+    for line in lines:
+        address, kind, name = line.split(maxsplit=2)
+        if kind in "tTwW" and not name.startswith(("$", ".L")):
+            module = name.split("\t")
+            pairs.append((int(address, 16), module[0] + (f" {module[1]}" if len(module) > 1 else "")))
+    return Symbols(pairs)
+
+
+def without_symbols(console: str) -> str:
+    """Return the console's text without the symbols that the guest printed for us."""
+    if BEGIN not in console or END not in console:
+        return console
+    return console.split(BEGIN, 1)[0] + console.split(END, 1)[1].lstrip("\r\n")
+
+
+def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
+    done = subprocess.run(
+        ["cpio", "--extract", "--quiet", "--no-absolute-filenames", "--make-directories", "--no-preserve-owner"],
+        stdin=archive.open("rb"),
+        cwd=folder,
+        capture_output=True,
+    )
+    if done.returncode not in (0, 2):  # 2: device nodes need rights; nobody wants them here
+        raise WiretimeError(f"cpio: {done.stderr.decode().strip()}")
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield path
+
+
+class File:
+    """One ELF file: where its pages are mapped, and its symbols."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file's segments, symbols and function boundaries."""
+        self.name = path.name
+        with path.open("rb") as f:
+            elf = ELFFile(f)
+            segments = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
+            self.segments = [(s["p_offset"], s["p_filesz"], s["p_vaddr"]) for s in segments]
+            pairs = dict(self._functions(elf))
+            pairs.update(_table(elf))
+            build = next((n["n_desc"] for n in _notes(elf) if n["n_type"] == "NT_GNU_BUILD_ID"), "")
+        debug = DEBUG / build[:2] / f"{build[2:]}.debug"
+        if build and debug.is_file():
+            with debug.open("rb") as f:
+                pairs.update(_table(ELFFile(f)))
+        self.symbols = Symbols(pairs.items())
+
+    def _functions(self, elf: Any) -> Iterator[tuple[int, str]]:
+        """Yield where functions begin, as the unwind tables say: static ones have no other name."""
+        info = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        if info.has_EH_CFI():
+            for entry in info.EH_CFI_entries():
+                if isinstance(entry, FDE):
+                    address = entry.header["initial_location"]
+                    yield address, f"{self.name}+{address:#x}"
+
+    def symbol(self, offset: int) -> str:
+        """Return the symbol at an offset in the file."""
+        for begin, size, address in self.segments:
+            if begin <= offset < begin + size:
+                found = self.symbols.at(offset - begin + address)
+                return found[1] if found else f"{self.name}+{offset:#x}"
+        return f"{self.name}+{offset:#x}"
+
+
+def _table(elf: Any) -> Iterator[tuple[int, str]]:
+    for section in elf.iter_sections():
+        if isinstance(section, SymbolTableSection):
+            for s in section.iter_symbols():
+                if s["st_info"]["type"] == "STT_FUNC" and s["st_value"] and s.name:
+                    yield s["st_value"], s.name
+
+
+def _notes(elf: Any) -> Iterator[Any]:
+    for section in elf.iter_sections():
+        if isinstance(section, NoteSection):
+            yield from section.iter_notes()
+
+
+def _sums(page: bytes) -> str:
+    page = page.ljust(PAGE, b"\0")
+    return f"{zlib.crc32(page[:HALF]):08x}{zlib.crc32(page[HALF:]):08x}"
+
+
+def _find_pages(wanted: set[str], files: Iterable[Path]) -> dict[str, tuple[Path, int]]:
+    """Return file and offset of every wanted page, by content."""
+    found: dict[str, tuple[Path, int]] = {}
+    for path in files:
+        data = path.read_bytes()
+        if data[:4] != b"\x7fELF":
+            continue
+        for offset in range(0, len(data), PAGE):
+            sums = _sums(data[offset : offset + PAGE])
+            if sums in wanted:
+                found.setdefault(sums, (path, offset))
+    return found
+
+
+def resolve(raw: Mapping[str, Any], console: str, extra: Sequence[Path] = ()) -> list[Entry]:
+    """Return cycles by symbol, most first. ``extra``: programs that the run added to the guest."""
+    kernel = kernel_symbols(console)
+    totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    pages: Mapping[str, str] = raw["pages"]
+    with tempfile.TemporaryDirectory(prefix="wiretime-profile-") as folder:
+        user = {
+            pages[str(p & ~(PAGE - 1))] for v, p, _, _ in raw["blocks"] if v < KERNEL and str(p & ~(PAGE - 1)) in pages
+        }
+        place = _find_pages(user, [*extra, *_unpacked(GUEST.folder() / "base.cpio", Path(folder))])
+        files = {path: File(path) for path in {path for path, _ in place.values()}}
+        for vaddr, paddr, cycles, instructions in raw["blocks"]:
+            if vaddr >= KERNEL:
+                found = kernel.at(vaddr)
+                name = found[1] if found else f"{vaddr:#x}"
+                key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else ("kernel", name)
+            else:
+                at = place.get(pages.get(str(paddr & ~(PAGE - 1)), ""))
+                if at is None:
+                    key = ("unknown", f"{vaddr & (1 << 48) - 1:#x}")
+                else:
+                    key = (files[at[0]].name, files[at[0]].symbol(at[1] + paddr % PAGE))
+            totals[key][0] += cycles
+            totals[key][1] += instructions
+    entries = [Entry(file, symbol, c, n) for (file, symbol), (c, n) in totals.items()]
+    return sorted(entries, key=lambda e: (-e.cycles, e.file, e.symbol))
+
+
+def folded(entries: Iterable[Entry]) -> str:
+    """Return folded stacks, file above symbol, as flame graph tools take them."""
+    return "".join(f"{e.file};{e.symbol} {e.cycles}\n" for e in entries if e.cycles)
+
+
+WIDTH, ROW, TEXT = 1200, 20, 7
+
+
+def flame(entries: Sequence[Entry]) -> str:
+    """Return an SVG flame graph of two levels: files, and their symbols on top."""
+    total = max(sum(e.cycles for e in entries), 1)
+    by_file: dict[str, list[Entry]] = defaultdict(list)
+    for e in entries:
+        by_file[e.file].append(e)
+    order = sorted(by_file, key=lambda f: -sum(e.cycles for e in by_file[f]))
+    parts: list[str] = []
+
+    def box_(x: float, row: int, cycles: int, name: str, hue: int) -> None:
+        width = WIDTH * cycles / total
+        if width < 0.3:
+            return
+        y = ROW * (3 - row)
+        label = html.escape(name[: int(width / TEXT)]) if width > 3 * TEXT else ""
+        title = html.escape(f"{name}: {cycles} cycles, {100 * cycles / total:.2f} %")
+        parts.append(
+            f'<g><title>{title}</title><rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 1}" '
+            f'fill="hsl({hue},70%,65%)"/><text x="{x + 3:.1f}" y="{y + 14}">{label}</text></g>'
+        )
+
+    box_(0, 0, total, "all", 0)
+    x = 0.0
+    for i, file in enumerate(order):
+        box_(x, 1, sum(e.cycles for e in by_file[file]), file, 30 + i * 47 % 180)
+        at = x
+        for e in by_file[file]:
+            box_(at, 2, e.cycles, e.symbol, 20 + zlib.crc32(e.symbol.encode()) % 40)
+            at += WIDTH * e.cycles / total
+        x += WIDTH * sum(e.cycles for e in by_file[file]) / total
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {ROW * 4 + 4}" '
+        f'font-family="monospace" font-size="12">' + "".join(parts) + "</svg>\n"
+    )
+
+
+def write(folder: Path, entries: Sequence[Entry]) -> None:
+    """Write ``profile.folded``, ``profile.svg`` and ``profile.json``."""
+    (folder / "profile.folded").write_text(folded(entries))
+    (folder / "profile.svg").write_text(flame(entries))
+    (folder / "profile.json").write_text(json.dumps([vars(e) for e in entries], indent=1) + "\n")
+
+
+def show(folder: Path, rows: int) -> Table:
+    """Return the top symbols of a run's profile as a table."""
+    path = folder / "profile.json"
+    try:
+        entries = [Entry(**e) for e in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError):
+        raise WiretimeError(f"{path}: no profile there: run with --profile and --out") from None
+    total = max(sum(e.cycles for e in entries), 1)
+    table = Table(title="cycles by symbol", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name, justify in (
+        ("share", "right"),
+        ("cycles", "right"),
+        ("IPC", "right"),
+        ("symbol", "left"),
+        ("file", "left"),
+    ):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for e in entries[:rows]:
+        ipc = f"{e.instructions / e.cycles:.2f}" if e.cycles else ""
+        table.add_row(f"{100 * e.cycles / total:.1f} %", str(e.cycles), ipc, e.symbol, e.file)
+    return table
