@@ -229,7 +229,7 @@ def test_dependent_chains_take_their_closed_form_time(micro: Micro) -> None:
 
 
 def test_accesses_that_qemu_does_not_show_are_counted(micro: Micro) -> None:
-    n = 20_000
+    n = 100_000
 
     def counted(what: str, **engine: Any) -> tuple[int, int, int]:
         s = micro(what, n, **engine)["statistics"]["cores"][0]
@@ -299,7 +299,8 @@ def test_sleep_takes_its_time() -> None:
     before, after = [
         float(line.split()[0]) for line in console.splitlines() if line.strip()[:1].isdigit() and "." in line
     ][:2]
-    assert abs(after - before - 2.0) <= 0.03, console
+    # Programs start slowly: boot is not timed.
+    assert abs(after - before - 2.0) <= 0.05, console
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4])

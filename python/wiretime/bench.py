@@ -109,6 +109,51 @@ def engine(timing: str, seconds: float) -> tuple[float, float, float]:
     return speed / 1e6, speed / a_packet, a_packet
 
 
+# Every core turns in the shell; the mark starts the timing.
+BUSY = (
+    "i=0; while [ $i -lt {cores} ]; do (while :; do :; done) & i=$((i+1)); done; sleep 1; wtctl mark 1; wtctl wait-stop"
+)
+BUSY_SECONDS = "2ms"
+
+
+def busy_cores(cores: int, *changes: str) -> tuple[float, float, float]:
+    """Return host seconds, instructions in millions and resident memory in MiB of ``cores`` busy cores."""
+    platform = platforms.load(platforms.DEFAULT, [f"system.cores={cores}", *changes])
+    _, settings, _, _ = run.check(run.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"}))
+    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": BUSY.format(cores=cores), "WAITS": ""})
+    peak = {"kib": 0, "pid": 0}
+
+    def progress(_: Mapping[str, Any]) -> None:
+        text = Path(f"/proc/{peak['pid']}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+)", text)
+        peak["kib"] = max(peak["kib"], int(found[1]) if found else 0)
+
+    outcome = vm.Machine(platform, settings, g).run(progress, on_start=lambda pid: peak.update(pid=pid))
+    host = outcome.message["host"]
+    return host["traffic_seconds"], host["traffic_instructions"] / 1e6, peak["kib"] / 1024
+
+
+def many_cores(screen: Console) -> None:
+    """Measure what more busy cores cost, and what a longer quantum saves."""
+    table = Table(box=box.SIMPLE_HEAD, title=f"busy cores, {BUSY_SECONDS} under full timing", title_justify="left")
+    for name in ("cores", "quantum", "host s", "MIPS", "of one core", "a core and instruction", "memory, MiB"):
+        table.add_column(name, justify="right")
+    one = busy_cores(1)
+    for cores, quantum in ((1, "0ns"), (2, "0ns"), (8, "0ns"), (8, "5us"), (16, "0ns")):
+        seconds, millions, memory = busy_cores(cores, f"system.quantum={quantum}") if cores > 1 else one
+        each = seconds / millions / (one[0] / one[1])
+        table.add_row(
+            str(cores),
+            "lookahead" if quantum == "0ns" else quantum,
+            f"{seconds:.1f}",
+            f"{millions / seconds:.0f}",
+            f"{seconds / one[0]:.2f}",
+            f"{each:.2f}",
+            f"{memory:.0f}",
+        )
+    screen.print(table)
+
+
 def shares(pid: int, seconds: float) -> Mapping[str, float] | None:
     """Return each part's share of the host time of process ``pid``; ``None`` without ``perf``."""
     if shutil.which("perf") is None:
@@ -170,6 +215,7 @@ def main() -> None:
         f"{forwarded / seconds:,.0f} packets/host s, whole run {time.monotonic() - began:.0f} s",
         highlight=False,
     )
+    many_cores(screen)
     if sampled["shares"]:
         for part, share in sampled["shares"].items():
             screen.print(f"  {share:5.1f} %  {part}", highlight=False)

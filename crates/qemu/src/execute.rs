@@ -44,6 +44,9 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         if v.translation.stale {
             crate::run::read_translation(e, running);
         }
+        if !block.quick.is_empty() {
+            crate::run::locate(e, running, block.paddr);
+        }
         let v = &mut e.vcpus[running];
         clock::set_local(v.local);
         e.run.apply_dma(v.local);
@@ -250,6 +253,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
         e.run.time(running, v, block, index, None);
         v.accesses.clear();
         v.block = own;
+        v.vaddr = v.vaddr & !0xfff | own.page_offset(0);
         v.timed = 0;
     }
     if is_io {

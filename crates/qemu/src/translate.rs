@@ -16,11 +16,11 @@ pub struct Block {
     pub paddr: u64,
     /// Number of instructions.
     pub count: u32,
-    /// Virtual address of its first instruction where it was translated, tagged with that address space.
-    pub vaddr: u64,
     /// Cycles and instructions charged to it, while a profile is taken.
     pub cycles: Cell<u64>,
     pub executed: Cell<u64>,
+    /// The virtual address that it had then, the last one where it had several.
+    pub profiled_at: Cell<u64>,
     /// Decoded instructions; empty where only blocks are counted.
     pub ops: Box<[MicroOp]>,
     /// What the core model looks at first of each.
@@ -124,14 +124,12 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     if !unsafe { api::qemu_plugin_translate_vaddr(vaddr, &mut paddr) } {
         paddr = vaddr & 0x0000_ffff_ffff_ffff;
     }
-    let running = e.turns.running;
-    let vaddr = e.vcpus.get(running).map_or(vaddr, |v| v.translation.tag(vaddr));
     let mut block = Box::new(Block {
         paddr,
         count: count as u32,
-        vaddr,
         cycles: Cell::new(0),
         executed: Cell::new(0),
+        profiled_at: Cell::new(0),
         ops: Box::default(),
         quick: Box::default(),
         insns: Box::default(),

@@ -22,6 +22,8 @@ pub struct Vcpu {
     pub block: *const Block,
     /// Instructions of `block` already timed.
     pub timed: u32,
+    /// Tagged virtual address of `block`, under full timing.
+    pub vaddr: u64,
     /// Its translation registers.
     pub translation: Translation,
     /// Memory accesses of `block`, in order.
@@ -36,6 +38,7 @@ impl Default for Vcpu {
             timed_local: 0,
             block: ptr::null(),
             timed: 0,
+            vaddr: 0,
             translation: Translation::default(),
             accesses: Vec::with_capacity(4096),
         }

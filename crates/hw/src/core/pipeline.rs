@@ -443,7 +443,7 @@ impl Core {
             if q.flags & BRANCHES != 0 {
                 self.commit = commit;
                 if let (Some(next), true) = (next, pc + 4 == block.paddr + 4 * block.quick.len() as u64) {
-                    self.resolve(q.branch, pc, next, complete);
+                    self.resolve(q.branch, block.vaddr + (pc - block.paddr), pc + 4, next, complete);
                 }
             }
             pc += 4;
@@ -648,9 +648,10 @@ impl Core {
     }
 
     #[inline]
-    fn resolve(&mut self, kind: Branch, pc: u64, next: u64, complete: u64) {
+    /// The branch at virtual address `pc` went to `next`; physical addresses say whether it was taken, and where to.
+    fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: u64) {
         self.stats.branches += 1;
-        match self.predictor.resolve(kind, pc, pc + 4, next) {
+        match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}
             Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, Cause::Fetch),
             Outcome::LateTarget(cycles) => {

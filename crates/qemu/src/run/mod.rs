@@ -13,7 +13,7 @@ mod report;
 mod stage;
 
 pub use hidden::{hidden_address, Translations};
-pub use pages::{read_translation, Translation};
+pub use pages::{locate, read_translation, Translation};
 pub use profile::Profile;
 pub use stage::{at_exit, window_tick, Stage};
 
@@ -193,13 +193,14 @@ impl Run {
             if v.local != v.timed_local {
                 core.idle_until(v.local); // it slept, or ran untimed
             }
-            let reference = BlockRef { paddr: block.paddr, vaddr: block.vaddr, quick: &block.quick, ops: &block.ops };
+            let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
             let mut tables = pages::Tables { registers: &v.translation, ram: self.ram };
             let before = core.cycle();
             core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory, &mut tables);
             if self.profile.on {
                 block.cycles.set(block.cycles.get() + core.cycle() - before);
                 block.executed.set(block.executed.get() + count);
+                block.profiled_at.set(v.vaddr);
             }
             v.local = core.now();
             v.timed_local = v.local;

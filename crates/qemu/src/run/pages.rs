@@ -16,11 +16,16 @@ pub struct Translation {
     ttbr: [u64; 2],
     /// Tells address spaces apart, in the upper bits of tagged addresses.
     space: u64,
+    /// Virtual pages of code, by physical page: a block may be at several addresses, QEMU's are position independent.
+    code: Box<[(u64, u64); CODE_PAGES]>,
 }
+
+const CODE_PAGES: usize = 256;
+const PAGE_BITS: u32 = 12;
 
 impl Default for Translation {
     fn default() -> Self {
-        Self { stale: true, sctlr: 0, tcr: 0, ttbr: [0; 2], space: 0 }
+        Self { stale: true, sctlr: 0, tcr: 0, ttbr: [0; 2], space: 0, code: Box::new([(u64::MAX, 0); CODE_PAGES]) }
     }
 }
 
@@ -45,8 +50,24 @@ pub fn read_translation(e: &mut Engine, index: usize) {
     // A table's frame number, folded to 15 bits: the top bit is the kernel's.
     let frame = (low & BASE) >> 12;
     let space = (frame ^ frame >> 15 ^ frame >> 30) & 0x7fff;
-    e.vcpus[index].translation =
-        Translation { stale: false, sctlr, tcr, ttbr: [low, high], space: space << ADDRESS_BITS };
+    let t = &mut e.vcpus[index].translation;
+    (t.stale, t.sctlr, t.tcr, t.ttbr, t.space) = (false, sctlr, tcr, [low, high], space << ADDRESS_BITS);
+}
+
+/// Notes the virtual address of the block at `paddr`, which vCPU `index` is about to run. What is remembered comes from
+/// blocks that ran in their turn, never from a translation, which any vCPU may cause at any time.
+#[inline]
+pub fn locate(e: &mut Engine, index: usize, paddr: u64) {
+    let v = &mut e.vcpus[index];
+    let key = paddr >> PAGE_BITS ^ v.translation.space;
+    let slot = (paddr >> PAGE_BITS) as usize % CODE_PAGES;
+    if v.translation.code[slot].0 != key {
+        let pc = e.read_pc();
+        let v = &mut e.vcpus[index];
+        v.translation.code[slot] = (key, v.translation.tag(pc) >> PAGE_BITS);
+    }
+    let v = &mut e.vcpus[index];
+    v.vaddr = v.translation.code[slot].1 << PAGE_BITS | paddr & ((1 << PAGE_BITS) - 1);
 }
 
 /// The tables behind the registers.

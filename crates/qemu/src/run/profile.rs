@@ -22,7 +22,7 @@ impl Profile {
     pub fn collect(&mut self, block: &Block) {
         let (cycles, executed) = (block.cycles.take(), block.executed.take());
         if executed > 0 {
-            let entry = self.blocks.entry((block.paddr, block.vaddr)).or_default();
+            let entry = self.blocks.entry((block.paddr, block.profiled_at.get())).or_default();
             entry.0 += cycles;
             entry.1 += executed;
         }
