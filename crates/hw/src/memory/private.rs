@@ -86,9 +86,8 @@ impl Private {
         self.l2.find(line).is_some() || self.l1d.find(line).is_some()
     }
 
-    /// Takes the line away; returns its state, of both caches together.
+    /// Takes the line away; returns its state, of both caches together. The L1I is software's to keep coherent.
     pub fn give_up(&mut self, line: u64) -> Option<u8> {
-        self.l1i.remove(line);
         let (outer, inner) = (self.l2.remove(line), self.l1d.remove(line));
         if outer.is_none() && inner.is_none() {
             return None;
