@@ -39,6 +39,7 @@ BAD = [
     (["run", "testpmd", "--set", "l1i.prefetcher.kind=stride"], "instructions have none"),
     (["run", "testpmd", "--set", "dram.bank_groups=32"], "must be from 1 to 16 groups"),
     (["run", "testpmd", "--set", "dram.banks=2"], "dram.bank_groups is 4: at most dram.banks, 2"),
+    (["run", "testpmd", "--set", "dram=ddr5-4801"], "unknown DRAM grade 'ddr5-4801'; did you mean ddr5-4800?"),
     (["run", "testpmd", "--set", "dram.bus_width=12"], "must be a multiple of 8 bits"),
     (["run", "testpmd", "--set", "dram.t_rfc=8us"], "must be below dram.t_refi"),
     (["run", "testpmd", "--set", "dram.row_size=3KiB"], "dram.row_size is 3KiB: must be a power of two"),
@@ -117,6 +118,14 @@ def test_every_parameter_can_be_set_and_has_unit_and_meaning() -> None:
         assert node.get("description"), key
         if node.get("type") == "integer":
             assert {"unit", "minimum", "maximum"} <= set(node), key
+
+
+def test_a_dram_grade_replaces_all_timings() -> None:
+    for grade in platforms.grades():
+        changed = platforms.load("ampere-altra", [f"dram={grade}", "dram.channels=4"])["dram"]
+        assert changed["channels"] == 4
+    assert changed["bus_width"] == 16
+    assert platforms.load("ampere-altra", ["dram=ddr4-3200"]) == platforms.load("ampere-altra")
 
 
 def test_every_value_of_a_platform_names_its_source() -> None:

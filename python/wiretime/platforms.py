@@ -124,6 +124,19 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
+def grades() -> list[str]:
+    """Return the DRAM grades that ``--set dram=GRADE`` takes."""
+    return sorted(path.stem for path in (PLATFORMS / "dram").glob("*.toml"))
+
+
+def _grade(name: str) -> Table:
+    """Return the timings of a DRAM grade."""
+    if name not in grades():
+        raise unknown("DRAM grade", name, grades())
+    table: Table = tomlkit.parse((PLATFORMS / "dram" / f"{name}.toml").read_text()).unwrap()
+    return table
+
+
 def load(name: str, changes: Sequence[str] = ()) -> Table:
     """Return a platform, changed by ``key=value`` texts and checked."""
     path = path_of(name)
@@ -139,6 +152,9 @@ def load(name: str, changes: Sequence[str] = ()) -> Table:
         key, equals, text = change.partition("=")
         if not equals:
             raise WiretimeError(f"--set {change}: must be key=value")
+        if key == "dram":
+            table["dram"].update(_grade(text))
+            continue
         if key not in known:
             raise WiretimeError(f"--set: {unknown('parameter', key, known)}")
         node = table

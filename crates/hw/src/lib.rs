@@ -17,6 +17,23 @@ pub mod wire;
 mod testing {
     //! What unit tests share.
 
+    /// Main memory of that platform, of every grade.
+    pub fn dram_grades() -> Vec<crate::params::Dram> {
+        let base: toml::Table = include_str!("../../../platforms/neoverse-n1.toml").parse().unwrap();
+        [
+            include_str!("../../../platforms/dram/ddr4-2400.toml"),
+            include_str!("../../../platforms/dram/ddr4-3200.toml"),
+            include_str!("../../../platforms/dram/ddr5-4800.toml"),
+            include_str!("../../../platforms/dram/lpddr5-6400.toml"),
+        ]
+        .map(|text| {
+            let mut dram = base["dram"].as_table().unwrap().clone();
+            dram.extend(text.parse::<toml::Table>().unwrap());
+            dram.try_into().unwrap()
+        })
+        .into()
+    }
+
     /// The core's own platform.
     pub fn platform() -> crate::params::Platform {
         toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).unwrap()
