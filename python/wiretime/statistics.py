@@ -91,7 +91,7 @@ def _table(title: str, *columns: str) -> Table:
 def show(result: Result, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)
-    tables: list[RenderableType] = [stack(result)]
+    tables: list[RenderableType] = [stack(result), ratios(result)]
     current: Table | None = None
     label = ""
     quiet = {f"core {i}" for i in range(len(result["statistics"]["cores"]))}
@@ -119,6 +119,42 @@ def stack(result: Result) -> RenderableType:
             shares = [f"{100 * v / max(sum(s.values()), 1):.1f} %" for v, s in zip(values, stacks, strict=True)]
             each = [f"{sum(values) / n:.1f}"] if n else []
             table.add_row(stat["name"], *shares, *each, stat["meaning"])
+    return table
+
+
+def ratios(result: Result) -> RenderableType:
+    """Return what is read off several counters together."""
+    s = result["statistics"]
+    time = max(s["time_ps"], 1)
+    table = _table("ratios", "ratio", "value", "unit", "meaning")
+
+    def row(name: str, part: float, whole: float, unit: str, meaning: str, scale: float = 1.0) -> None:
+        if whole:
+            table.add_row(name, f"{scale * part / whole:.3f}", unit, meaning)
+
+    def total(group: Mapping[str, int], prefix: str) -> int:
+        return sum(v for k, v in group.items() if k.startswith(prefix))
+
+    for i in busy_cores(result):
+        core, caches = s["cores"][i]["core"], s["cores"][i]["caches"]
+        thousand = core["instructions"] / 1000
+        row(f"core {i} IPC", core["instructions"], core["cycles"], "instructions/cycle", "while not idle")
+        row(f"core {i} branch misses", core["branch_misses"], thousand, "a 1000 instructions", "mispredicts (MPKI)")
+        misses = caches["l1_dcache_load_misses"] + caches["l1_dcache_store_misses"]
+        row(f"core {i} L1D misses", misses, thousand, "a 1000 instructions", "loads and stores (MPKI)")
+        row(
+            f"core {i} L2 misses", total(caches, "l2_misses_"), thousand, "a 1000 instructions", "all requesters (MPKI)"
+        )
+    memory, dram, io = s["memory"], s["dram"], s["io"]
+    row("DMA reads from caches", memory["dma_read_hits"], memory["dma_reads"], "%", "of the lines read", 100)
+    written = memory["dma_write_allocations"] + memory["dma_write_updates"]
+    row("DMA writes into the LLC", written, memory["dma_writes"], "%", "of the lines written", 100)
+    row("DCA leaks", memory["dca_leaks"], memory["dma_writes"], "%", "evicted before use, of the lines written", 100)
+    row("DRAM row hits", dram["row_hits"], dram["row_hits"] + dram["row_misses"], "%", "of all accesses", 100)
+    moved = 64 * (total(dram, "reads_") + total(dram, "writes_"))
+    row("DRAM bandwidth", moved, time, "GB/s", "reads and writes", 1000)
+    row("link, upstream", io["upstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
+    row("link, downstream", io["downstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
     return table
 
 

@@ -1,0 +1,98 @@
+"""Counters, time series and profile of a run agree with each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import wiretime
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "a"
+    done = wiretime(
+        *["run", "testpmd", "--packet-size", "64", "--rate", "40Gbps", "--duration", "500us", "--warmup", "200us"],
+        *["--interval", "50us", "--profile", "--out", str(out)],
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> Any:
+    return json.loads((folder / "result.json").read_text())
+
+
+def test_causes_add_up_to_cycles(result: Any) -> None:
+    for core in result["statistics"]["cores"]:
+        assert sum(core["stalls"].values()) == core["core"]["cycles"]
+
+
+def test_a_line_that_misses_goes_on_to_the_next_level(result: Any) -> None:
+    s = result["statistics"]
+    misses = dict.fromkeys(("code", "load", "store", "walk"), 0)
+    for core in s["cores"]:
+        caches = core["caches"]
+        for who in misses:
+            assert caches[f"l2_misses_{who}"] <= caches[f"l2_accesses_{who}"]
+            misses[who] += caches[f"l2_misses_{who}"]
+    for who, count in misses.items():
+        assert s["memory"][f"llc_accesses_{who}"] == count
+    # All cores' LLC misses are somebody's object.
+    objects = sum(v for k, v in s["objects"].items() if k.startswith("l2_misses"))
+    demand = sum(v for c in s["cores"] for k, v in c["caches"].items() if k.startswith("l2_misses_"))
+    assert objects == demand
+    assert s["dram"]["row_hits"] + s["dram"]["row_misses"] > 0
+    assert s["dram"]["reads_dma"] == s["memory"]["dma_reads"] - s["memory"]["dma_read_hits"]
+
+
+def test_the_time_series_adds_up(folder: Path, result: Any) -> None:
+    series = result["series"]
+    assert len(series["rows"]) == 9, "the last step ends with the measurement"
+    column = series["columns"].index("receive.delivered")
+    parts = [row[column] for row in series["rows"]]
+    assert 0.8 < sum(parts) / result["statistics"]["receive"]["delivered"] <= 1
+    csv = wiretime("stats", str(folder), "--series")
+    assert csv.returncode == 0
+    assert len(csv.stdout.splitlines()) == 1 + len(series["rows"])
+
+
+def test_the_profile_is_the_cores_cycles(folder: Path, result: Any) -> None:
+    entries = json.loads((folder / "profile.json").read_text())
+    cycles = sum(core["core"]["cycles"] for core in result["statistics"]["cores"])
+    charged = sum(e["cycles"] for e in entries)
+    assert 0.98 < charged / cycles < 1.02
+    driver = sum(e["cycles"] for e in entries if "librte_net_e1000" in e["file"])
+    assert driver > 0.5 * charged, "the driver's receive and transmit functions"
+    assert not any(e["file"] == "unknown" for e in entries[:5]), entries[:5]
+    assert any(e["file"] == "kernel" and "sched" in e["symbol"] for e in entries)
+    folded = (folder / "profile.folded").read_text().splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == charged
+    assert (folder / "profile.svg").read_text().startswith("<svg")
+    shown = wiretime("profile", str(folder))
+    assert "librte_net_e1000" in shown.stdout
+    assert "wiretime: symbols" not in (folder / "console.log").read_text()
+
+
+def test_tables_show_every_counter_with_unit_and_meaning(folder: Path) -> None:
+    shown = wiretime("stats", str(folder), "--all")
+    assert shown.returncode == 0
+    for word in ("branch_misses", "l1_dcache_load_misses", "dca_leaks", "posted writes by the NIC", "link, upstream"):
+        assert word in shown.stdout
+    same = wiretime("diff", str(folder), str(folder))
+    assert same.returncode == 0
+    assert "1.000" in same.stdout
+
+
+def test_a_long_quantum_says_its_error() -> None:
+    done = wiretime(
+        *["run", "testpmd", "--duration", "200us", "--warmup", "100us", "--json", "-"],
+        *["--set", "system.quantum=5us", "--set", "system.cores=3"],
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert any("beyond the lookahead" in w for w in result["warnings"])
+    assert 0 < result["doorbell_lateness_ns"]["mean"] < 5000
