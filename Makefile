@@ -6,6 +6,7 @@ run:
 test:
 	./test
 bench: setup
+	cargo run --quiet --release --package wiretime-hw --example core_speed
 	.venv/bin/python -m wiretime.bench
 clean:
 	rm -rf target .venv build
