@@ -1,14 +1,18 @@
 //! Core models: micro-operations in, time out.
 //!
 //! - `uop`: what a core knows of an instruction.
-//! - `pipeline`: fetch, dispatch, issue, commit; `access`: loads, stores, devices.
-//! - `timing`, `ports`: units and issue; `branch`: prediction; `tlb`: address translation.
+//! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects; `dispatch`: where it waits.
+//! - `access`: loads, stores, devices.
+//! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go.
 
 mod access;
 mod branch;
+mod dispatch;
+mod frontend;
 mod pipeline;
 mod ports;
+mod ring;
 mod stall;
 mod timing;
 mod tlb;

@@ -6,16 +6,17 @@
 //! right), uops beyond one per instruction but for wide vector accesses, move elimination and fusion.
 
 use super::access::{DeviceAccess, MemEvent};
-use super::branch::{Outcome, Predictor};
+use super::branch::Predictor;
 use super::ports::{IssueQueue, Ports};
+use super::ring::Ring;
 use super::stall::{Cause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
 use super::tlb::{Tlb, TlbStats, Walker};
 use super::uop::{
-    Branch, Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, LOADS, MEMORY, MORE, ORDERS, RARE, STORES, WRITES_INTEGER,
+    Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, LOADS, MEMORY, MORE, ORDERS, RARE, STORES, WRITES_INTEGER,
     WRITES_VECTOR,
 };
-use crate::memory::{MemorySystem, LINE};
+use crate::memory::MemorySystem;
 use crate::params::{self, CoreKind};
 use wiretime_base::{stats, Clock, Ps};
 
@@ -54,46 +55,46 @@ stats! {
 pub(super) const FORWARD_SLOTS: usize = 64;
 
 /// Positions in dispatch and commit count cycles in fractions, so that a width is a step and no branch.
-const FRACTION: u32 = 16;
+pub(super) const FRACTION: u32 = 16;
 
 /// The core.
 pub struct Core {
     pub(super) index: usize,
     pub(super) clock: Clock,
-    in_order: bool,
-    mispredict: u64,
-    exception: u64,
-    group_mask: u64,
-    fetch_ahead: u64,
+    pub(super) in_order: bool,
+    pub(super) mispredict: u64,
+    pub(super) exception: u64,
+    pub(super) group_mask: u64,
+    pub(super) fetch_ahead: u64,
     pub(super) forward_latency: u64,
     pub(super) device_read: u64,
     pub(super) device_write: u64,
     pub(super) write_combining: bool,
     pub(super) slots: [Slot; SLOTS],
-    predictor: Predictor,
+    pub(super) predictor: Predictor,
     pub(super) tlb: Tlb,
     /// Cycle of the current fetch group, and why it is not earlier.
-    fetch: u64,
-    fetch_cause: Cause,
-    fetched_line: u64,
-    new_group: bool,
+    pub(super) fetch: u64,
+    pub(super) fetch_cause: Cause,
+    pub(super) fetched_line: u64,
+    pub(super) new_group: bool,
     /// Where the next instruction is dispatched, and how far one instruction goes.
-    dispatch: u64,
-    dispatch_step: u64,
+    pub(super) dispatch: u64,
+    pub(super) dispatch_step: u64,
     /// The same of commit.
-    commit: u64,
-    commit_step: u64,
+    pub(super) commit: u64,
+    pub(super) commit_step: u64,
     /// By register; as long as a register number can be, so that no index needs a check.
-    ready: [u64; Reg::MAX as usize + 1],
+    pub(super) ready: [u64; Reg::MAX as usize + 1],
     pub(super) ports: Ports,
-    queues: [IssueQueue; QUEUES],
-    rob: Ring,
-    integer_registers: Ring,
-    vector_registers: Ring,
+    pub(super) queues: [IssueQueue; QUEUES],
+    pub(super) rob: Ring,
+    pub(super) integer_registers: Ring,
+    pub(super) vector_registers: Ring,
     pub(super) loads: Ring,
     pub(super) stores: Ring,
     /// What the last commit that made others wait had waited for.
-    commit_cause: Cause,
+    pub(super) commit_cause: Cause,
     /// The access that takes longest, of those under way.
     pub(super) pending: (u64, Cause),
     /// Later accesses wait for these.
@@ -107,50 +108,13 @@ pub struct Core {
     pub(super) forward: [(u64, u64); FORWARD_SLOTS],
     /// Stores to devices since last taken.
     pub device_stores: Vec<DeviceAccess>,
-    idle: u64,
-    stalls: Stalls,
+    pub(super) idle: u64,
+    pub(super) stalls: Stalls,
     pub(super) stats: CoreStats,
 }
 
 /// Classes, rounded up so that masking an index makes it safe.
-const SLOTS: usize = CLASSES.next_power_of_two();
-
-/// Most entries that a ring may have.
-const RING: usize = 1024;
-
-/// When the entries of a queue are free again, in order of allocation.
-pub(super) struct Ring {
-    next: usize,
-    last: usize,
-    free: [u64; RING],
-}
-
-impl Ring {
-    fn new(entries: u32) -> Self {
-        Self { next: 0, last: (entries.max(1) as usize).min(RING) - 1, free: [0; RING] }
-    }
-    #[inline(always)]
-    fn available(&self) -> u64 {
-        self.free[self.next % RING]
-    }
-    /// When `count` entries are free, where entries are freed in order.
-    #[inline]
-    fn ahead(&self, count: usize) -> u64 {
-        if count == 0 {
-            return 0;
-        }
-        if count > self.last {
-            return u64::MAX;
-        }
-        let at = self.next + count - 1;
-        self.free[(if at > self.last { at - self.last - 1 } else { at }) % RING]
-    }
-    #[inline(always)]
-    pub(super) fn take(&mut self, until: u64) {
-        self.free[self.next % RING] = until;
-        self.next = if self.next == self.last { 0 } else { self.next + 1 };
-    }
-}
+pub(super) const SLOTS: usize = CLASSES.next_power_of_two();
 
 /// Architectural registers, which are never free: 31 integer, stack pointer, flags; 32 vector.
 const INTEGER_HELD: u32 = 33;
@@ -273,14 +237,6 @@ impl Core {
     /// Cached translations go (TLB maintenance): those of one virtual page in any address space, or all.
     pub fn invalidate_translations(&mut self, page: Option<u64>) {
         self.tlb.invalidate(page);
-    }
-
-    fn redirect(&mut self, t: u64, cause: Cause) {
-        self.new_group = true;
-        if t > self.fetch {
-            self.fetch = t;
-            self.fetch_cause = cause;
-        }
     }
 
     /// Times instructions `from..to` of `block`, with their accesses in order. `next` is the physical address of the
@@ -474,100 +430,6 @@ impl Core {
         }
     }
 
-    /// Fetch goes on to the group that holds `pc`.
-    #[inline]
-    fn fetch_group(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
-        if self.new_group {
-            self.new_group = false;
-        } else {
-            self.fetch += 1;
-        }
-        // It waits while the queue to dispatch is full.
-        let floor = self.cycle().saturating_sub(self.fetch_ahead);
-        if floor > self.fetch {
-            self.fetch = floor;
-            self.fetch_cause = Cause::Fetch;
-        }
-        if pc / LINE != self.fetched_line {
-            self.fetch_line(pc, vaddr, memory, walker);
-        }
-    }
-
-    fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
-        self.fetched_line = pc / LINE;
-        let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
-        if walk > 0 {
-            self.fetch += walk;
-            self.fetch_cause = Cause::Itlb;
-        }
-        let there = memory.fetch(self.index, pc, self.fetch);
-        if there > self.fetch {
-            self.fetch = there;
-            self.fetch_cause = Cause::L1i;
-        }
-    }
-
-    #[inline]
-    fn further_room(&self, q: Quick) -> u64 {
-        let of = |flag: u16, ring: &Ring| if q.flags & flag != 0 { ring.available() } else { 0 };
-        of(LOADS, &self.loads).max(of(STORES, &self.stores)).max(of(WRITES_VECTOR, &self.vector_registers))
-    }
-
-    /// An issue queue seems full.
-    #[inline]
-    fn wait_for_queue(&mut self, t: u64, dispatch: u64, queue: usize) -> (u64, u64) {
-        let room = self.queues[queue].room(t);
-        if room == t {
-            return (t, dispatch);
-        }
-        let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
-        (self.wait(t, room, cause), room << FRACTION)
-    }
-
-    /// Dispatch waits for what is full; each wait has its cause.
-    #[inline(never)]
-    fn wait_for_room(&mut self, t: u64, q: Quick) -> u64 {
-        let mut t = self.wait(t, self.rob.available(), self.commit_cause);
-        if !self.in_order {
-            let full = if self.pending.0 > t { self.pending.1 } else { Cause::Registers };
-            if q.flags & WRITES_INTEGER != 0 {
-                t = self.wait(t, self.integer_registers.available(), full);
-            }
-            if q.flags & WRITES_VECTOR != 0 {
-                t = self.wait(t, self.vector_registers.available(), full);
-            }
-        }
-        if q.flags & LOADS != 0 {
-            t = self.wait(t, self.loads.available(), self.commit_cause);
-        }
-        if q.flags & STORES != 0 {
-            t = self.wait(t, self.stores.available(), self.store_cause);
-        }
-        t
-    }
-
-    #[inline]
-    fn wait(&mut self, from: u64, until: u64, cause: Cause) -> u64 {
-        if until <= from {
-            return from;
-        }
-        self.stalls.add(cause, until - from);
-        until
-    }
-
-    /// Issues in program order: returns the position behind it, and when it starts.
-    fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
-        let now = dispatch >> FRACTION;
-        let fetched = self.wait(now, self.fetch, self.fetch_cause);
-        let mut t = self.wait_for_room(fetched, q);
-        t = self.wait(t, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
-        let slot = self.slots[q.class as usize % SLOTS];
-        let start = self.ports.reserve(t, slot.ports, slot.interval);
-        self.wait(t, start, Cause::Queue);
-        let position = if start > now { start << FRACTION } else { dispatch };
-        (position + self.dispatch_step, start)
-    }
-
     #[inline(never)]
     fn further_operands(&self, op: &MicroOp, t: u64) -> u64 {
         op.further_sources().iter().fold(t, |t, &r| t.max(self.ready[usize::from(r)]))
@@ -622,47 +484,5 @@ impl Core {
         // The base goes on without the access.
         self.ready[usize::from(q.base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
         self.access(q.class, start, data, accesses, pc, memory, walker)
-    }
-
-    #[inline(never)]
-    fn order(&mut self, op: &MicroOp, complete: u64) {
-        if op.order.loads {
-            self.load_fence = self.load_fence.max(self.last_load);
-            self.store_fence = self.store_fence.max(self.last_load);
-        }
-        if op.order.stores {
-            self.store_fence = self.store_fence.max(self.last_store);
-        }
-        match op.class {
-            Class::BarrierFull => {
-                let done = self.last_commit().max(self.last_store).max(self.last_load);
-                self.load_fence = self.load_fence.max(done);
-                self.store_fence = self.store_fence.max(done);
-                let device = self.device.1 >= done;
-                self.redirect(done, if device { Cause::Device } else { Cause::Barrier });
-            }
-            Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, Cause::Barrier),
-            Class::SystemWrite => self.redirect(complete, Cause::Barrier),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    /// The branch at virtual address `pc` went to `next`; physical addresses say whether it was taken, and where to.
-    fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: u64) {
-        self.stats.branches += 1;
-        match self.predictor.resolve(kind, pc, fall_through, next) {
-            Outcome::Through => {}
-            Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, Cause::Fetch),
-            Outcome::LateTarget(cycles) => {
-                self.stats.btb_misses += 1;
-                self.redirect(self.fetch + cycles, Cause::Fetch);
-            }
-            Outcome::Mispredict if kind == Branch::Exception => self.exception(),
-            Outcome::Mispredict => {
-                self.stats.branch_misses += 1;
-                self.redirect(complete + self.mispredict, Cause::Mispredict);
-            }
-        }
     }
 }

@@ -1,0 +1,69 @@
+//! Where dispatch waits, and why; and issue in program order.
+
+use super::pipeline::{Core, FRACTION, SLOTS};
+use super::ring::Ring;
+use super::stall::Cause;
+use super::uop::{Quick, LOADS, STORES, WRITES_INTEGER, WRITES_VECTOR};
+
+impl Core {
+    #[inline]
+    pub(super) fn further_room(&self, q: Quick) -> u64 {
+        let of = |flag: u16, ring: &Ring| if q.flags & flag != 0 { ring.available() } else { 0 };
+        of(LOADS, &self.loads).max(of(STORES, &self.stores)).max(of(WRITES_VECTOR, &self.vector_registers))
+    }
+
+    /// An issue queue seems full.
+    #[inline]
+    pub(super) fn wait_for_queue(&mut self, t: u64, dispatch: u64, queue: usize) -> (u64, u64) {
+        let room = self.queues[queue].room(t);
+        if room == t {
+            return (t, dispatch);
+        }
+        let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
+        (self.wait(t, room, cause), room << FRACTION)
+    }
+
+    /// Dispatch waits for what is full; each wait has its cause.
+    #[inline(never)]
+    pub(super) fn wait_for_room(&mut self, t: u64, q: Quick) -> u64 {
+        let mut t = self.wait(t, self.rob.available(), self.commit_cause);
+        if !self.in_order {
+            let full = if self.pending.0 > t { self.pending.1 } else { Cause::Registers };
+            if q.flags & WRITES_INTEGER != 0 {
+                t = self.wait(t, self.integer_registers.available(), full);
+            }
+            if q.flags & WRITES_VECTOR != 0 {
+                t = self.wait(t, self.vector_registers.available(), full);
+            }
+        }
+        if q.flags & LOADS != 0 {
+            t = self.wait(t, self.loads.available(), self.commit_cause);
+        }
+        if q.flags & STORES != 0 {
+            t = self.wait(t, self.stores.available(), self.store_cause);
+        }
+        t
+    }
+
+    #[inline]
+    pub(super) fn wait(&mut self, from: u64, until: u64, cause: Cause) -> u64 {
+        if until <= from {
+            return from;
+        }
+        self.stalls.add(cause, until - from);
+        until
+    }
+
+    /// Issues in program order: returns the position behind it, and when it starts.
+    pub(super) fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
+        let now = dispatch >> FRACTION;
+        let fetched = self.wait(now, self.fetch, self.fetch_cause);
+        let mut t = self.wait_for_room(fetched, q);
+        t = self.wait(t, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
+        let slot = self.slots[q.class as usize % SLOTS];
+        let start = self.ports.reserve(t, slot.ports, slot.interval);
+        self.wait(t, start, Cause::Queue);
+        let position = if start > now { start << FRACTION } else { dispatch };
+        (position + self.dispatch_step, start)
+    }
+}

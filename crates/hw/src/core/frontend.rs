@@ -1,0 +1,95 @@
+//! The front end: fetch in groups through ITLB and L1I, redirects by branches, barriers and exceptions.
+
+use super::branch::Outcome;
+use super::pipeline::Core;
+use super::stall::Cause;
+use super::tlb::Walker;
+use super::uop::{Branch, Class, MicroOp};
+use crate::memory::{MemorySystem, LINE};
+
+impl Core {
+    /// Dispatch goes on at `t` at the earliest, elsewhere.
+    pub(super) fn redirect(&mut self, t: u64, cause: Cause) {
+        self.new_group = true;
+        if t > self.fetch {
+            self.fetch = t;
+            self.fetch_cause = cause;
+        }
+    }
+
+    /// Fetch goes on to the group that holds `pc`.
+    #[inline]
+    pub(super) fn fetch_group(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
+        if self.new_group {
+            self.new_group = false;
+        } else {
+            self.fetch += 1;
+        }
+        // It waits while the queue to dispatch is full.
+        let floor = self.cycle().saturating_sub(self.fetch_ahead);
+        if floor > self.fetch {
+            self.fetch = floor;
+            self.fetch_cause = Cause::Fetch;
+        }
+        if pc / LINE != self.fetched_line {
+            self.fetch_line(pc, vaddr, memory, walker);
+        }
+    }
+
+    pub(super) fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
+        self.fetched_line = pc / LINE;
+        let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
+        if walk > 0 {
+            self.fetch += walk;
+            self.fetch_cause = Cause::Itlb;
+        }
+        let there = memory.fetch(self.index, pc, self.fetch);
+        if there > self.fetch {
+            self.fetch = there;
+            self.fetch_cause = Cause::L1i;
+        }
+    }
+
+    /// What a barrier, an acquire or release, or a system register write makes others wait for.
+    #[inline(never)]
+    pub(super) fn order(&mut self, op: &MicroOp, complete: u64) {
+        if op.order.loads {
+            self.load_fence = self.load_fence.max(self.last_load);
+            self.store_fence = self.store_fence.max(self.last_load);
+        }
+        if op.order.stores {
+            self.store_fence = self.store_fence.max(self.last_store);
+        }
+        match op.class {
+            Class::BarrierFull => {
+                let done = self.last_commit().max(self.last_store).max(self.last_load);
+                self.load_fence = self.load_fence.max(done);
+                self.store_fence = self.store_fence.max(done);
+                let device = self.device.1 >= done;
+                self.redirect(done, if device { Cause::Device } else { Cause::Barrier });
+            }
+            Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, Cause::Barrier),
+            Class::SystemWrite => self.redirect(complete, Cause::Barrier),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    /// The branch at virtual address `pc` went to `next`; physical addresses say whether it was taken, and where to.
+    pub(super) fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: u64) {
+        self.stats.branches += 1;
+        match self.predictor.resolve(kind, pc, fall_through, next) {
+            Outcome::Through => {}
+            Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, Cause::Fetch),
+            Outcome::LateTarget(cycles) => {
+                self.stats.btb_misses += 1;
+                self.redirect(self.fetch + cycles, Cause::Fetch);
+            }
+            Outcome::Mispredict if kind == Branch::Exception => self.exception(),
+            Outcome::Mispredict => {
+                self.stats.branch_misses += 1;
+                self.redirect(complete + self.mispredict, Cause::Mispredict);
+            }
+        }
+    }
+}
