@@ -318,7 +318,8 @@ def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
         )
         r = run.execute(request)[0]
         assert r["loss_percent"] == 0
-        assert r["execution"]["interrupts"] > 1000
+        # The driver throttles to 20000 a second and less.
+        assert 500 < r["execution"]["interrupts"] < 3000
         return r["execution"], r["latency_ns"]
 
     assert execution(False) == execution(True)

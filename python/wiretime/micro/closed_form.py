@@ -114,10 +114,18 @@ def bandwidths(p: Platform) -> Iterator[Expected]:
     front = per_line / min(p["core"]["dispatch_width"], p["core"]["fetch_width"])
     l1, l2 = size(p["l1d"]["size"]), size(p["l2"]["size"])
     yield Expected(("read", l1 // 2048), max(pipe, front) * c, BANDWIDTH, "16 B a load pipe and cycle")
+    # A line copied is read by two LDP and written by two STP, which may share the pipes.
+    u, t = p["core"]["units"], p["core"]["timing"]
+    loads, stores = 4 * t["load_vector"]["interval"], 4 * t["store"]["interval"]
+    both = max(loads / u["load"], stores / u["store"]) if u["store"] else (loads + stores) / u["load"]
+    yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "16 B a load or store pipe and cycle")
     if p["core"]["kind"] == "in-order":
         return
     cycles = max(p["l2"]["interval"] / p["l2"]["banks"], p["l2"]["latency"] / misses, pipe)
     yield Expected(("read", l2 // 2048), cycles * c, BANDWIDTH, "l2.interval / banks, or latency / l1d.mshrs")
+    # Every line that is written is fetched first.
+    copied = max(2 * max(p["l2"]["interval"] / p["l2"]["banks"], p["l2"]["latency"] / misses), both)
+    yield Expected(("copy", l2 // 4096), copied * c, BANDWIDTH, "two lines from the L2")
     if size(p["llc"]["size"]) >= 8 * l2 and p["llc"]["replacement"] != "random":
         line = max(llc_latency(p) / min(misses, p["l2"]["mshrs"]), ns(p["llc"]["port_time"]), cycles * c)
         yield Expected(("read", 4 * l2 // 1024), line, BANDWIDTH, "llc.port_time, or latency / MSHRs")

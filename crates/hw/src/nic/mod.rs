@@ -2,11 +2,13 @@
 //!
 //! - `e1000`: the register interface and descriptor formats of the 82540EM.
 //! - `receive`, `transmit`: the two paths, as resources and queues; `ring`: what both see of a descriptor ring.
+//! - `moderation`: when causes become interrupts.
 //! - `ledger`: what became of every packet, by code that shares nothing with the paths.
 //! - `port`: one NIC on its link, with the generator and the sink at the other end.
 
 pub mod e1000;
 mod ledger;
+mod moderation;
 mod port;
 mod receive;
 mod ring;

@@ -98,6 +98,8 @@ pub struct TxDescriptor {
     pub kind: Tx,
     /// Report status (RS).
     pub report: bool,
+    /// The interrupt may wait for the transmit timers (IDE).
+    pub delay: bool,
     /// Second half, for the write-back.
     pub upper: u64,
 }
@@ -107,6 +109,7 @@ const IC_OR_TSE: u32 = 1 << 26;
 const RS: u32 = 1 << 27;
 const DEXT: u32 = 1 << 29;
 const VLE: u32 = 1 << 30;
+const IDE: u32 = 1 << 31;
 
 impl TxDescriptor {
     /// Reads a descriptor; any bytes mean something.
@@ -139,7 +142,12 @@ impl TxDescriptor {
                 vlan: (lower & VLE != 0).then_some(half(14)),
             })
         };
-        Self { kind, report: lower & RS != 0, upper: u64::from(lower) | u64::from(upper) << 32 }
+        Self {
+            kind,
+            report: lower & RS != 0,
+            delay: lower & IDE != 0,
+            upper: u64::from(lower) | u64::from(upper) << 32,
+        }
     }
 
     /// The second half with DD set: what the NIC writes back.

@@ -13,6 +13,7 @@ pub mod offload;
 mod phy;
 mod statistics;
 
+use super::moderation::Delays;
 use eeprom::Eeprom;
 use phy::Phy;
 pub use statistics::Statistics;
@@ -30,6 +31,7 @@ pub mod reg {
     pub const EECD: u64 = 0x10;
     pub const MDIC: u64 = 0x20;
     pub const ICR: u64 = 0xc0;
+    pub const ITR: u64 = 0xc4;
     pub const ICS: u64 = 0xc8;
     pub const IMS: u64 = 0xd0;
     pub const IMC: u64 = 0xd8;
@@ -41,6 +43,10 @@ pub mod reg {
     pub const RDLEN: u64 = 0x2808;
     pub const RDH: u64 = 0x2810;
     pub const RDT: u64 = 0x2818;
+    pub const RDTR: u64 = 0x2820;
+    pub const RADV: u64 = 0x282c;
+    pub const TIDV: u64 = 0x3820;
+    pub const TADV: u64 = 0x382c;
     pub const TDBAL: u64 = 0x3800;
     pub const TDBAH: u64 = 0x3804;
     pub const TDLEN: u64 = 0x3808;
@@ -238,6 +244,17 @@ impl<S: SharedRegisters> Registers<S> {
     /// Notes interrupt causes.
     pub fn raise(&mut self, causes: u32) {
         self.icr |= causes;
+    }
+    /// Packet and absolute timer of a direction.
+    #[must_use]
+    pub fn delays(&self, transmit: bool) -> Delays {
+        let (packet, absolute) = if transmit { (reg::TIDV, reg::TADV) } else { (reg::RDTR, reg::RADV) };
+        Delays { packet: self.shared.load(packet), absolute: self.shared.load(absolute) }
+    }
+    /// Least distance of interrupts, in units of 256 ns.
+    #[must_use]
+    pub fn throttle(&self) -> u32 {
+        self.word(reg::ITR)
     }
     /// Whether the interrupt pin is asserted.
     #[must_use]

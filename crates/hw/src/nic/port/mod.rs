@@ -9,6 +9,7 @@ mod transmitting;
 use super::e1000::descriptors::SIZE;
 use super::e1000::{reg, Action, Registers, SharedRegisters};
 use super::ledger::{Counts, Ledger, ModelCounters};
+use super::moderation::{Moderation, Side, Verdict};
 use super::receive::{Receive, ReceiveStats};
 use super::transmit::{Transmit, TransmitStats};
 use crate::dma::DmaWrites;
@@ -31,6 +32,8 @@ enum Event {
     TxPayload { epoch: u32 },
     TxSent,
     Interrupt { causes: u32 },
+    Timer { side: Side, epoch: u32 },
+    Throttle { epoch: u32 },
     Arrive { id: u64, start: Ps },
 }
 
@@ -45,7 +48,9 @@ impl Ordered for Event {
             Event::TxPayload { .. } => 5,
             Event::TxSent => 6,
             Event::Interrupt { .. } => 7,
-            Event::Arrive { .. } => 8,
+            Event::Timer { .. } => 8,
+            Event::Throttle { .. } => 9,
+            Event::Arrive { .. } => 10,
         }
     }
 }
@@ -98,6 +103,9 @@ pub struct Port<S> {
     transmit: Transmit,
     io: Io,
     events: EventQueue<Event>,
+    moderation: Moderation,
+    /// Resets so far: timers of an earlier life are void.
+    life: u32,
     wire_out: Calendar,
     line: BitRate,
     gap: u64,
@@ -133,6 +141,8 @@ impl<S: SharedRegisters> Port<S> {
             transmit: Transmit::new(&p.nic),
             io: Io::new(p),
             events: EventQueue::default(),
+            moderation: Moderation::default(),
+            life: 0,
             wire_out: Calendar::new(WIRE_WINDOW),
             line: p.link.rate,
             gap: p.link.gap_bytes.into(),
@@ -266,6 +276,8 @@ impl<S: SharedRegisters> Port<S> {
             Action::None => {}
             Action::Tail(offset, value) => self.trapped_tails.push((offset, value)),
             Action::Reset => {
+                self.moderation.reset();
+                self.life = self.life.wrapping_add(1);
                 self.receive.reset();
                 self.transmit.reset();
                 self.ledger.reset();
@@ -346,12 +358,37 @@ impl<S: SharedRegisters> Port<S> {
                     self.sent(t);
                     self.transmit_pump(t, memory);
                 }
-                Event::Interrupt { causes } => self.registers.raise(causes),
+                Event::Interrupt { causes } => self.interrupt(t, causes),
+                Event::Timer { side, epoch } if epoch == self.life => {
+                    let causes = self.moderation.expired(side, t);
+                    self.interrupt(t, causes);
+                }
+                Event::Throttle { epoch } if epoch == self.life => self.interrupt(t, 0),
                 Event::Arrive { id, start } if start == self.traffic_start => self.arrive(t, id, memory),
                 _ => {} // of an earlier life of the device
             }
         }
         self.now = self.now.max(end);
+    }
+
+    /// A completed packet's causes: at once, or by its side's timers.
+    fn completed(&mut self, t: Ps, side: Side, causes: u32, delayed: bool) {
+        let delays = self.registers.delays(side == Side::Transmit);
+        if !delayed || delays.packet & 0xffff == 0 {
+            self.events.push(t, Event::Interrupt { causes });
+            return;
+        }
+        let due = self.moderation.packet(side, t, causes, delays);
+        self.events.push(due, Event::Timer { side, epoch: self.life });
+    }
+
+    /// Causes become an interrupt now, or when the throttle lets them.
+    fn interrupt(&mut self, t: Ps, causes: u32) {
+        match self.moderation.raise(t, causes, self.registers.throttle()) {
+            Verdict::Raise(causes) => self.registers.raise(causes),
+            Verdict::Wait(until) => self.events.push(until, Event::Throttle { epoch: self.life }),
+            Verdict::Nothing => {}
+        }
     }
 
     /// Reads descriptors; returns when they are here.

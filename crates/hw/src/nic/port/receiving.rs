@@ -5,6 +5,7 @@ use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::e1000::descriptors::{rx_buffer, SIZE};
 use crate::nic::e1000::{cause, reg, SharedRegisters};
 use crate::nic::ledger::Fate;
+use crate::nic::moderation::Side;
 use crate::nic::receive::{Cause, Stored};
 use crate::wire::FCS;
 use wiretime_base::Ps;
@@ -139,7 +140,10 @@ impl<S: SharedRegisters> Port<S> {
         self.registers.shared.store(reg::RDH, self.receive.ring.head);
         let free = self.receive.ring.unfetched(entries) + self.receive.ring.held.len() as u32;
         let low = if free * 2 <= entries { cause::RXDMT0 } else { 0 };
-        self.events.push(visible, Event::Interrupt { causes: cause::RXT0 | low });
+        if low != 0 {
+            self.events.push(visible, Event::Interrupt { causes: low });
+        }
+        self.completed(visible, Side::Receive, cause::RXT0, true);
     }
 
     pub(super) fn take_receive_descriptors(&mut self, index: u32, count: u32, guest: &impl GuestMemory) {

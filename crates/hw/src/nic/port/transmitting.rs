@@ -6,6 +6,7 @@ use crate::nic::e1000::descriptors::{Tx, TxDescriptor, SIZE};
 use crate::nic::e1000::offload::{self, Offload};
 use crate::nic::e1000::{cause, reg, SharedRegisters};
 use crate::nic::ledger::Fate;
+use crate::nic::moderation::Side;
 use crate::nic::transmit::Outgoing;
 use crate::wire::FCS;
 use wiretime_base::Ps;
@@ -143,7 +144,7 @@ impl<S: SharedRegisters> Port<S> {
         let (_, when) = self.io.write(t, address, 8, memory);
         let visible = self.writes.push(when, address, &d.done());
         let empty = if self.transmit.ring.unfetched(entries) == 0 { cause::TXQE } else { 0 };
-        self.events.push(visible, Event::Interrupt { causes: cause::TXDW | empty });
+        self.completed(visible, Side::Transmit, cause::TXDW | empty, d.delay);
     }
 
     pub(super) fn sent(&mut self, t: Ps) {

@@ -1,0 +1,134 @@
+//! Interrupt moderation of the 8254x: packet and absolute timers of receive and transmit, and the throttle (ITR).
+//! Source: 8254x Software Developer's Manual, sections 3.2.7 (receive), 3.3.6 (transmit), 13.4.17 to 13.4.45.
+//!
+//! A delayed cause waits for its packet timer, which every further packet starts anew, or for its absolute timer, which
+//! the first packet has started. The throttle then keeps a distance between interrupts. Left out: small-packet
+//! interrupts (RSRPD), and the throttle's view of other causes than packets.
+
+use wiretime_base::Ps;
+
+/// Unit of the packet and absolute timers: 1.024 us.
+const TIMER_UNIT: Ps = 1_024_000;
+/// Unit of the throttle: 256 ns.
+const THROTTLE_UNIT: Ps = 256_000;
+
+/// The two directions, each with its timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// RDTR and RADV.
+    Receive,
+    /// TIDV and TADV.
+    Transmit,
+}
+
+/// A side's timers, as registers give them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// RDTR or TIDV: 0 is at once.
+    pub packet: u32,
+    /// RADV or TADV: 0 is none.
+    pub absolute: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Timer {
+    causes: u32,
+    first: Ps,
+    due: Ps,
+}
+
+/// What waits, and since when.
+#[derive(Debug, Default)]
+pub struct Moderation {
+    timers: [Timer; 2],
+    throttled: u32,
+    next: Ps,
+}
+
+/// What is to be done about causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Raise these now.
+    Raise(u32),
+    /// Look again at this time.
+    Wait(Ps),
+    /// Somebody looks already, or nothing is left.
+    Nothing,
+}
+
+impl Moderation {
+    /// Forgets all that waits (reset).
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A packet of a side has completed at `t`, its causes to be delayed; returns when to look at the timer.
+    pub fn packet(&mut self, side: Side, t: Ps, causes: u32, delays: Delays) -> Ps {
+        let timer = &mut self.timers[side as usize];
+        if timer.causes == 0 {
+            timer.first = t;
+        }
+        timer.causes |= causes;
+        timer.due = t + Ps::from(delays.packet & 0xffff) * TIMER_UNIT;
+        if delays.absolute & 0xffff != 0 {
+            timer.due = timer.due.min(timer.first + Ps::from(delays.absolute & 0xffff) * TIMER_UNIT);
+        }
+        timer.due
+    }
+
+    /// A side's timer was to end at `t`: its causes, unless a later packet has put it off.
+    pub fn expired(&mut self, side: Side, t: Ps) -> u32 {
+        let timer = &mut self.timers[side as usize];
+        if t < timer.due {
+            return 0;
+        }
+        std::mem::take(&mut timer.causes)
+    }
+
+    /// Causes are to be raised at `t`, no sooner than `throttle` after the last interrupt.
+    pub fn raise(&mut self, t: Ps, causes: u32, throttle: u32) -> Verdict {
+        if t < self.next {
+            let first = self.throttled == 0;
+            self.throttled |= causes;
+            return if first && causes != 0 { Verdict::Wait(self.next) } else { Verdict::Nothing };
+        }
+        let causes = causes | std::mem::take(&mut self.throttled);
+        if causes == 0 {
+            return Verdict::Nothing;
+        }
+        self.next = t + Ps::from(throttle & 0xffff) * THROTTLE_UNIT;
+        Verdict::Raise(causes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_puts_the_timer_off_until_the_absolute_one_ends() {
+        let mut m = Moderation::default();
+        let delays = Delays { packet: 10, absolute: 15 };
+        let unit = TIMER_UNIT;
+        assert_eq!(m.packet(Side::Receive, 0, 1, delays), 10 * unit);
+        assert_eq!(m.packet(Side::Receive, 4 * unit, 2, delays), 14 * unit);
+        assert_eq!(m.expired(Side::Receive, 10 * unit), 0, "put off");
+        assert_eq!(m.packet(Side::Receive, 8 * unit, 4, delays), 15 * unit, "the first packet's absolute timer");
+        assert_eq!(m.expired(Side::Receive, 14 * unit), 0);
+        assert_eq!(m.expired(Side::Receive, 15 * unit), 7);
+        assert_eq!(m.expired(Side::Receive, 16 * unit), 0, "once");
+        assert_eq!(m.packet(Side::Transmit, 0, 8, Delays { packet: 3, absolute: 0 }), 3 * unit);
+    }
+
+    #[test]
+    fn the_throttle_keeps_its_distance() {
+        let mut m = Moderation::default();
+        let distance = 100 * THROTTLE_UNIT;
+        assert_eq!(m.raise(0, 1, 100), Verdict::Raise(1));
+        assert_eq!(m.raise(10, 2, 100), Verdict::Wait(distance));
+        assert_eq!(m.raise(20, 4, 100), Verdict::Nothing);
+        assert_eq!(m.raise(distance, 0, 100), Verdict::Raise(6));
+        assert_eq!(m.raise(2 * distance, 0, 100), Verdict::Nothing);
+        assert_eq!([m.raise(3 * distance, 1, 0), m.raise(3 * distance, 1, 0)], [Verdict::Raise(1); 2], "off");
+    }
+}
