@@ -29,11 +29,17 @@ def schema() -> Mapping[str, Any]:
     return result
 
 
+def _resolved(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema node, or what its reference stands for."""
+    if "$ref" in node:
+        target: Mapping[str, Any] = schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
+        return target
+    return node
+
+
 def _properties(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the properties of a schema node, following its reference."""
-    if "$ref" in node:
-        node = schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    result: Mapping[str, Any] = node.get("properties", {})
+    result: Mapping[str, Any] = _resolved(node).get("properties", {})
     return result
 
 
@@ -63,8 +69,7 @@ def path_of(name: str) -> Path:
 
 def choices(node: Mapping[str, Any]) -> list[str]:
     """Return the words that a parameter may have, where it has words."""
-    if "$ref" in node:
-        node = schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    node = _resolved(node)
     listed: list[str] = list(node.get("enum", [])) + [choice["const"] for choice in node.get("oneOf", [])]
     return listed
 
@@ -91,7 +96,7 @@ def _range(node: Mapping[str, Any]) -> str:
 
 def _check(table: Table, source: str) -> Table:
     known = dict(parameters())
-    flat = dict(_flatten(table))
+    flat = dict(flatten(table))
     for key in flat:
         if key not in known:
             error = unknown("parameter", key, known)
@@ -116,10 +121,11 @@ def _check(table: Table, source: str) -> Table:
     return resolved
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables, by dotted key."""
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
@@ -171,7 +177,7 @@ def difference(first: str, second: str) -> RichTable:
     for name in ("parameter", first, second, "unit"):
         table.add_column(name, no_wrap=True)
     table.add_column("meaning")
-    a, b = dict(_flatten(load(first))), dict(_flatten(load(second)))
+    a, b = dict(flatten(load(first))), dict(flatten(load(second)))
     for key, node in parameters():
         if a[key] != b[key] and key not in ("name", "description"):
             meaning = str(node.get("description", "")).split(". ")[0].split("\n")[0]

@@ -10,24 +10,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from wiretime.statistics import busy_cores, total
+
 
 def _latency(ns: float) -> str:
     return f"{ns / 1000:.2f} us" if ns >= 10_000 else f"{ns:.0f} ns"
 
 
-def _sum(group: Mapping[str, int], prefix: str) -> int:
-    """Return a counter that is kept by requester, all together."""
-    return sum(value for name, value in group.items() if name.startswith(f"{prefix}_"))
-
-
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
-
-
-def _cores(statistics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the cores that worked, busiest first."""
-    cores = sorted(statistics["cores"], key=lambda c: -c["core"]["instructions"])
-    return [c for c in cores if c["core"]["instructions"] * 10 >= cores[0]["core"]["instructions"]]
 
 
 def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
@@ -73,7 +64,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         row("  worst", _latency(latency["max"]))
     if s:
         packets = max(s["receive"]["delivered"], 1)
-        for i, core in enumerate(_cores(s)):
+        for i, core in enumerate(s["cores"][n] for n in busy_cores(result)):
             k, m = core["core"], core["caches"]
             ipc = k["instructions"] / k["cycles"] if k["cycles"] else 0.0
             row(
@@ -84,8 +75,8 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
             row(
                 "misses a packet",
                 f"{m['l1_dcache_load_misses'] / packets:.2f}",
-                f"L1D loads; L2 {_sum(m, 'l2_misses') / packets:.2f}, "
-                f"LLC {_sum(s['memory'], 'llc_misses') / packets:.2f}",
+                f"L1D loads; L2 {total(m, 'l2_misses_') / packets:.2f}, "
+                f"LLC {total(s['memory'], 'llc_misses_') / packets:.2f}",
             )
     row(
         "simulated",

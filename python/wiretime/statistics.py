@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 import wiretime._native as _native
+from wiretime import platforms
 from wiretime.errors import WiretimeError
 
 Result = Mapping[str, Any]
@@ -78,7 +79,12 @@ def packets(result: Result) -> int:
 def busy_cores(result: Result) -> list[int]:
     """Return the cores that worked, busiest first."""
     work = [core["core"]["instructions"] for core in result["statistics"]["cores"]]
-    return [i for i in sorted(range(len(work)), key=lambda i: -work[i]) if work[i] * 10 >= max(work) > 0]
+    return [i for i in sorted(range(len(work)), key=lambda i: -work[i]) if work[i] * 10 >= max(work)]
+
+
+def total(group: Mapping[str, int], prefix: str) -> int:
+    """Return a counter that is kept by requester, all together."""
+    return sum(value for name, value in group.items() if name.startswith(prefix))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -131,9 +137,6 @@ def ratios(result: Result) -> RenderableType:
     def row(name: str, part: float, whole: float, unit: str, meaning: str, scale: float = 1.0) -> None:
         if whole:
             table.add_row(name, f"{scale * part / whole:.3f}", unit, meaning)
-
-    def total(group: Mapping[str, int], prefix: str) -> int:
-        return sum(v for k, v in group.items() if k.startswith(prefix))
 
     for i in busy_cores(result):
         core, caches = s["cores"][i]["core"], s["cores"][i]["caches"]
@@ -212,18 +215,8 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
     return Group(changed, head, cycles, table)
 
 
-def flat(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested tables as one, by dotted key."""
-    if not isinstance(node, Mapping):
-        return {prefix: node}
-    found: dict[str, Any] = {}
-    for key, value in node.items():
-        found.update(flat(value, f"{prefix}.{key}" if prefix else key))
-    return found
-
-
 def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> RenderableType:
-    x, y = flat(a), flat(b)
+    x, y = dict(platforms.flatten(a)), dict(platforms.flatten(b))
     table = _table("configuration", "parameter", "A", "B", "")
     for key in sorted(set(x) | set(y)):
         if x.get(key) != y.get(key):
