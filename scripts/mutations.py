@@ -44,8 +44,8 @@ MUTATIONS = (
     Mutation(
         "PCIe writes have no header",
         "crates/hw/src/io/pcie.rs",
-        "piece + u64::from(self.p.write_overhead), stats",
-        "piece, stats",
+        "piece + u64::from(self.p.write_overhead), host.stats",
+        "piece, host.stats",
         MODELS,
     ),
     Mutation(

@@ -74,8 +74,8 @@ impl Core {
         }
     }
 
-    #[inline]
     /// The branch at virtual address `pc` went to `next`; physical addresses say whether it was taken, and where to.
+    #[inline]
     pub(super) fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: u64) {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {

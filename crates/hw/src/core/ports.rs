@@ -39,19 +39,30 @@ impl Ports {
     }
 
     #[inline(always)]
-    fn free(&self, t: u64, ports: PortMask) -> PortMask {
+    fn busy(&self, t: u64) -> PortMask {
         let entry = self.ring[(t % WINDOW) as usize];
-        let busy = if entry >> PORTS == t { entry as PortMask } else { 0 };
-        ports & !busy
+        if entry >> PORTS == t {
+            entry as PortMask
+        } else {
+            0
+        }
+    }
+
+    #[inline(always)]
+    fn free(&self, t: u64, ports: PortMask) -> PortMask {
+        ports & !self.busy(t)
+    }
+
+    #[inline(always)]
+    fn book(&mut self, t: u64, port: PortMask) {
+        self.ring[(t % WINDOW) as usize] = t << PORTS | u64::from(self.busy(t) | port);
     }
 
     /// Takes the lowest of the free ports.
     #[inline(always)]
     fn take(&mut self, t: u64, free: PortMask) -> PortMask {
         let pick = free & free.wrapping_neg();
-        let entry = &mut self.ring[(t % WINDOW) as usize];
-        let busy = if *entry >> PORTS == t { *entry as PortMask } else { 0 };
-        *entry = t << PORTS | u64::from(busy | pick);
+        self.book(t, pick);
         pick
     }
 
@@ -84,9 +95,7 @@ impl Ports {
     #[inline(never)]
     fn hold(&mut self, t: u64, pick: PortMask, interval: u8) {
         for t in t + 1..t + u64::from(interval) {
-            let entry = &mut self.ring[(t % WINDOW) as usize];
-            let busy = if *entry >> PORTS == t { *entry as PortMask } else { 0 };
-            *entry = t << PORTS | u64::from(busy | pick);
+            self.book(t, pick);
         }
     }
 }

@@ -71,27 +71,36 @@ impl Full {
 
     #[inline]
     fn hit(&mut self, address: u64) -> bool {
-        let slot = &mut self.guess[((address >> 12 ^ address >> 20) % FILTER as u64) as usize];
-        let i = usize::from(*slot);
+        let slot = Self::slot(address);
+        let i = usize::from(self.guess[slot]);
         if address & self.mask[i] == self.base[i] {
-            self.clock = self.clock.wrapping_add(1);
-            self.used[i] = self.clock;
+            self.touch(i);
             return true;
         }
         let Some(i) = self.base.iter().zip(&self.mask).position(|(&b, &m)| address & m == b) else { return false };
-        *slot = i as u8;
+        self.guess[slot] = i as u8;
+        self.touch(i);
+        true
+    }
+
+    /// Where the guess for an address stands.
+    #[inline]
+    fn slot(address: u64) -> usize {
+        ((address >> 12 ^ address >> 20) % FILTER as u64) as usize
+    }
+
+    #[inline]
+    fn touch(&mut self, i: usize) {
         self.clock = self.clock.wrapping_add(1);
         self.used[i] = self.clock;
-        true
     }
 
     fn insert(&mut self, address: u64, page_bits: u8) {
         let i = self.used.iter().enumerate().min_by_key(|(_, &u)| u).map_or(0, |(i, _)| i);
         self.mask[i] = page_mask(page_bits);
         self.base[i] = address & self.mask[i];
-        self.clock = self.clock.wrapping_add(1);
-        self.used[i] = self.clock;
-        self.guess[((address >> 12 ^ address >> 20) % FILTER as u64) as usize] = i as u8;
+        self.touch(i);
+        self.guess[Self::slot(address)] = i as u8;
     }
 
     fn forget(&mut self, page: u64) {

@@ -2,10 +2,9 @@
 //!
 //! Transfers go in cache lines. Left out: arbitration between devices, retries.
 
-use super::iommu::Iommu;
 use super::window::Window;
-use super::IoStats;
-use crate::memory::{MemorySystem, LINE};
+use super::{cut, Host, IoStats};
+use crate::memory::LINE;
 use crate::params;
 use wiretime_base::{Calendar, Clock, Ps};
 
@@ -48,49 +47,31 @@ impl Bus {
         calendar.reserve(t, service) + service
     }
 
-    pub fn write(
-        &mut self,
-        t: Ps,
-        address: u64,
-        length: u64,
-        memory: &mut MemorySystem,
-        iommu: &mut Iommu,
-        stats: &mut IoStats,
-    ) -> (Ps, Ps) {
+    pub fn write(&mut self, t: Ps, address: u64, length: u64, host: &mut Host<'_>) -> (Ps, Ps) {
         let (mut sent, mut visible) = (t, t);
         for (at, piece) in lines(address, length) {
-            stats.memory_writes += 1;
-            stats.upstream_bytes += piece;
+            host.stats.memory_writes += 1;
+            host.stats.upstream_bytes += piece;
             let ready = self.lines.ready(t, 1);
-            stats.credit_wait_ps += ready - t;
+            host.stats.credit_wait_ps += ready - t;
             sent = sent.max(self.send(true, ready, self.line_time));
-            let translated = iommu.translate(at, sent + self.latency, stats);
-            let done = memory.dma_write(at, piece, translated);
+            let done = host.write(sent + self.latency, at, piece);
             self.lines.hold(done, 1);
             visible = visible.max(done);
         }
         (sent, visible)
     }
 
-    pub fn read(
-        &mut self,
-        t: Ps,
-        address: u64,
-        length: u64,
-        memory: &mut MemorySystem,
-        iommu: &mut Iommu,
-        stats: &mut IoStats,
-    ) -> Ps {
+    pub fn read(&mut self, t: Ps, address: u64, length: u64, host: &mut Host<'_>) -> Ps {
         let mut done = t;
         for (at, piece) in lines(address, length) {
-            stats.memory_reads += 1;
-            stats.downstream_bytes += piece;
+            host.stats.memory_reads += 1;
+            host.stats.downstream_bytes += piece;
             let ready = self.lines.ready(t, 1);
-            stats.tag_wait_ps += ready - t;
+            host.stats.tag_wait_ps += ready - t;
             let asked = if self.requests_share { self.send(true, ready, self.header_time) } else { ready };
-            let translated = iommu.translate(at, asked + self.latency, stats);
-            let data = memory.dma_read(at, piece, translated);
-            stats.completions += 1;
+            let data = host.read(asked + self.latency, at, piece);
+            host.stats.completions += 1;
             let there = self.send(false, data, self.line_time) + self.latency;
             self.lines.hold(there, 1);
             done = done.max(there);
@@ -104,24 +85,16 @@ impl Bus {
     }
 }
 
-/// Cuts at line boundaries.
+/// Cuts at line boundaries; an empty access still takes one line.
 fn lines(address: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
-    let (mut at, mut rest) = (address, length.max(1));
-    std::iter::from_fn(move || {
-        if rest == 0 {
-            return None;
-        }
-        let piece = rest.min(LINE - at % LINE);
-        let this = (at, piece);
-        at = at.wrapping_add(piece);
-        rest -= piece;
-        Some(this)
-    })
+    cut(address, length.max(1), LINE, LINE)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::iommu::Iommu;
     use super::*;
+    use crate::memory::MemorySystem;
     use crate::testing::platform;
 
     #[test]
@@ -135,8 +108,18 @@ mod tests {
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         let mut bus = Bus::new(&p.bus);
         let n = 10_000u64;
-        let sent =
-            (0..n).map(|i| bus.write(0, i % 512 * 4096, 1024, &mut memory, &mut iommu, &mut stats).0).max().unwrap();
+        let sent = (0..n)
+            .map(|i| {
+                bus.write(
+                    0,
+                    i % 512 * 4096,
+                    1024,
+                    &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats },
+                )
+                .0
+            })
+            .max()
+            .unwrap();
         let gbps = (n * 1024 * 8) as f64 / sent as f64 * 1000.0;
         assert!((gbps - 102.4).abs() < 0.5, "{gbps}: a line of 64 B every five cycles");
     }

@@ -38,6 +38,42 @@ stats! {
     }
 }
 
+/// What is behind the path: the IOMMU, then memory.
+struct Host<'a> {
+    memory: &'a mut MemorySystem,
+    iommu: &'a mut Iommu,
+    stats: &'a mut IoStats,
+}
+
+impl Host<'_> {
+    /// A write that comes at `t`; returns when it is visible to cores.
+    fn write(&mut self, t: Ps, address: u64, length: u64) -> Ps {
+        let translated = self.iommu.translate(address, t, self.stats);
+        self.memory.dma_write(address, length, translated)
+    }
+
+    /// A read that comes at `t`; returns when its data are there.
+    fn read(&mut self, t: Ps, address: u64, length: u64) -> Ps {
+        let translated = self.iommu.translate(address, t, self.stats);
+        self.memory.dma_read(address, length, translated)
+    }
+}
+
+/// Cuts `length` bytes at `address` into pieces of at most `limit` that cross no multiple of `boundary`.
+fn cut(address: u64, length: u64, limit: u64, boundary: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, mut rest) = (address, length);
+    std::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let piece = rest.min(limit).min(boundary - at % boundary);
+        let this = (at, piece);
+        at = at.wrapping_add(piece);
+        rest -= piece;
+        Some(this)
+    })
+}
+
 /// A link or a bus.
 enum Path {
     Pcie(Box<Pcie>),
@@ -77,18 +113,20 @@ impl Io {
     /// The NIC writes; returns when the last byte has left the NIC and when all is visible to cores.
     pub fn write(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> (Ps, Ps) {
         self.stats.upstream_payload += length;
+        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats };
         match &mut self.path {
-            Path::Pcie(p) => p.write(t, address, length, memory, &mut self.iommu, &mut self.stats),
-            Path::Bus(b) => b.write(t, address, length, memory, &mut self.iommu, &mut self.stats),
+            Path::Pcie(p) => p.write(t, address, length, &mut host),
+            Path::Bus(b) => b.write(t, address, length, &mut host),
         }
     }
 
     /// The NIC reads; returns when the last byte is there.
     pub fn read(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> Ps {
         self.stats.downstream_payload += length;
+        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats };
         match &mut self.path {
-            Path::Pcie(p) => p.read(t, address, length, memory, &mut self.iommu, &mut self.stats),
-            Path::Bus(b) => b.read(t, address, length, memory, &mut self.iommu, &mut self.stats),
+            Path::Pcie(p) => p.read(t, address, length, &mut host),
+            Path::Bus(b) => b.read(t, address, length, &mut host),
         }
     }
 

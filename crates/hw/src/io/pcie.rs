@@ -7,10 +7,8 @@
 //! Left out: replay, completion credits (endpoints advertise infinite ones), virtual channels, relaxed ordering; a read
 //! does not wait for posted writes before it.
 
-use super::iommu::Iommu;
 use super::window::Window;
-use super::IoStats;
-use crate::memory::MemorySystem;
+use super::{cut, Host, IoStats};
 use crate::params;
 use wiretime_base::{BitRate, Calendar, Ps};
 
@@ -47,21 +45,10 @@ pub struct Pcie {
     tags: Window,
 }
 
-/// The pieces of `length` bytes at `address` when cut at `limit` and at 4 KiB boundaries.
+/// The pieces of `length` bytes at `address` when cut at `limit` and at 4 KiB boundaries; none is one empty piece.
 fn pieces(address: u64, length: u64, limit: u64) -> impl Iterator<Item = (u64, u64)> {
-    let (mut at, mut rest) = (address, length);
-    let mut first = true;
-    std::iter::from_fn(move || {
-        if rest == 0 && !first {
-            return None;
-        }
-        first = false;
-        let piece = rest.min(limit).min(PAGE - at % PAGE);
-        let this = (at, piece);
-        at = at.wrapping_add(piece);
-        rest -= piece;
-        Some(this)
-    })
+    let empty = (length == 0).then_some((address, 0));
+    empty.into_iter().chain(cut(address, length, limit, PAGE))
 }
 
 /// Completions of one request: the first ends at a multiple of the boundary, the others carry up to MPS.
@@ -124,24 +111,15 @@ impl Pcie {
         this.calendar.reserve(t, service) + service
     }
 
-    pub fn write(
-        &mut self,
-        t: Ps,
-        address: u64,
-        length: u64,
-        memory: &mut MemorySystem,
-        iommu: &mut Iommu,
-        stats: &mut IoStats,
-    ) -> (Ps, Ps) {
+    pub fn write(&mut self, t: Ps, address: u64, length: u64, host: &mut Host<'_>) -> (Ps, Ps) {
         let (mut sent, mut visible) = (t, t);
         for (at, piece) in pieces(address, length, self.p.max_payload.into()) {
-            stats.memory_writes += 1;
+            host.stats.memory_writes += 1;
             let credits = piece.div_ceil(CREDIT);
             let ready = self.posted_data.ready(self.posted_headers.ready(t, 1), credits);
-            stats.credit_wait_ps += ready - t;
-            sent = sent.max(self.send(true, ready, piece + u64::from(self.p.write_overhead), stats));
-            let translated = iommu.translate(at, sent + self.latency, stats);
-            let done = memory.dma_write(at, piece, translated);
+            host.stats.credit_wait_ps += ready - t;
+            sent = sent.max(self.send(true, ready, piece + u64::from(self.p.write_overhead), host.stats));
+            let done = host.write(sent + self.latency, at, piece);
             // Credits come back once memory has the data, by a packet downstream.
             self.posted_headers.hold(done + self.latency, 1);
             self.posted_data.hold(done + self.latency, credits);
@@ -150,28 +128,19 @@ impl Pcie {
         (sent, visible)
     }
 
-    pub fn read(
-        &mut self,
-        t: Ps,
-        address: u64,
-        length: u64,
-        memory: &mut MemorySystem,
-        iommu: &mut Iommu,
-        stats: &mut IoStats,
-    ) -> Ps {
+    pub fn read(&mut self, t: Ps, address: u64, length: u64, host: &mut Host<'_>) -> Ps {
         let mut done = t;
         for (at, piece) in pieces(address, length, self.p.max_read_request.into()) {
-            stats.memory_reads += 1;
+            host.stats.memory_reads += 1;
             let ready = self.non_posted.ready(self.tags.ready(t, 1), 1);
-            stats.tag_wait_ps += ready - t;
-            let at_host = self.send(true, ready, self.p.read_overhead.into(), stats) + self.latency;
-            let translated = iommu.translate(at, at_host, stats);
-            let data = memory.dma_read(at, piece, translated);
+            host.stats.tag_wait_ps += ready - t;
+            let at_host = self.send(true, ready, self.p.read_overhead.into(), host.stats) + self.latency;
+            let data = host.read(at_host, at, piece);
             self.non_posted.hold(data + self.latency, 1);
             let parts = completions(at, piece, self.p.read_completion_boundary.into(), self.p.max_payload.into());
-            stats.completions += parts;
+            host.stats.completions += parts;
             let bytes = piece + parts * u64::from(self.p.completion_overhead);
-            let there = self.send(false, data, bytes, stats) + self.latency;
+            let there = self.send(false, data, bytes, host.stats) + self.latency;
             self.tags.hold(there, 1);
             done = done.max(there);
         }
@@ -185,7 +154,9 @@ impl Pcie {
 
 #[cfg(test)]
 mod tests {
+    use super::super::iommu::Iommu;
     use super::*;
+    use crate::memory::MemorySystem;
     use crate::testing::platform;
 
     #[test]
@@ -227,7 +198,15 @@ mod tests {
             let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
             let n = 20_000u64;
             let sent = (0..n)
-                .map(|i| link.write(0, i % 512 * 4096, size, &mut memory, &mut iommu, &mut stats).0)
+                .map(|i| {
+                    link.write(
+                        0,
+                        i % 512 * 4096,
+                        size,
+                        &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats },
+                    )
+                    .0
+                })
                 .max()
                 .unwrap();
             let gbps = (n * size * 8) as f64 / sent as f64 * 1000.0;
@@ -245,7 +224,8 @@ mod tests {
         let mut memory = MemorySystem::new(&p, 1);
         let mut link = Pcie::new(&p.pcie);
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
-        let mut read = |t| link.read(t, 0, 64, &mut memory, &mut iommu, &mut stats) - t;
+        let mut read =
+            |t| link.read(t, 0, 64, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats }) - t;
         let warm = read(0);
         let latency = read(10_000_000);
         assert!(latency <= warm);
@@ -263,7 +243,7 @@ mod tests {
         let mut link = Pcie::new(&p.pcie);
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         for i in 0..1000 {
-            link.write(0, i * 4096, 256, &mut memory, &mut iommu, &mut stats);
+            link.write(0, i * 4096, 256, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats });
         }
         let owed = stats.upstream_bytes * 2 * u64::from(p.pcie.dllp_size) / u64::from(p.pcie.dllp_interval);
         link.register_write(0, &mut stats);

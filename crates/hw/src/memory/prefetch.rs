@@ -48,6 +48,13 @@ pub struct Wanted {
     pub count: u64,
 }
 
+impl Wanted {
+    /// These lines, nearest first.
+    pub fn lines(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |k| self.first.wrapping_add_signed(self.step * k as i64))
+    }
+}
+
 const NOTHING: Wanted = Wanted { first: 0, step: 0, count: 0 };
 
 impl Prefetcher {
@@ -84,13 +91,8 @@ impl Prefetcher {
     /// Cuts a run of lines at the end of `line`'s page.
     fn within_page(&self, line: u64, step: i64, first: u64, count: u64) -> Wanted {
         let page = line / LINES_A_PAGE;
-        let inside = (0..count)
-            .take_while(|&k| {
-                let l = first.wrapping_add_signed(step * k as i64);
-                l / LINES_A_PAGE == page
-            })
-            .count() as u64;
-        Wanted { first, step, count: inside }
+        let whole = Wanted { first, step, count };
+        Wanted { count: whole.lines().take_while(|l| l / LINES_A_PAGE == page).count() as u64, ..whole }
     }
 
     fn stride(&mut self, pc: u64, line: u64) -> Wanted {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     fn lines(w: Wanted) -> Vec<u64> {
-        (0..w.count).map(|k| w.first.wrapping_add_signed(w.step * k as i64)).collect()
+        w.lines().collect()
     }
 
     #[test]

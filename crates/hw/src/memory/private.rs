@@ -81,6 +81,22 @@ impl Private {
         }
     }
 
+    fn l2_counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
+        let s = &mut self.stats;
+        let (accesses, misses) = match who {
+            Requester::Fetch => (&mut s.l2_accesses_code, &mut s.l2_misses_code),
+            Requester::Store => (&mut s.l2_accesses_store, &mut s.l2_misses_store),
+            Requester::Prefetch => (&mut s.l2_accesses_prefetch, &mut s.l2_misses_prefetch),
+            Requester::Walk => (&mut s.l2_accesses_walk, &mut s.l2_misses_walk),
+            Requester::Load | Requester::Dma => (&mut s.l2_accesses_load, &mut s.l2_misses_load),
+        };
+        if missed {
+            misses
+        } else {
+            accesses
+        }
+    }
+
     /// Whether the line is in any of this core's data caches.
     pub fn holds(&self, line: u64) -> bool {
         self.l2.find(line).is_some() || self.l1d.find(line).is_some()
@@ -272,8 +288,7 @@ impl MemorySystem {
             return;
         }
         let wanted = self.private[i].l1i_prefetcher.train(0, line);
-        for k in 0..wanted.count {
-            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+        for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.l1i.find(line).is_some() {
                 continue;
@@ -311,8 +326,7 @@ impl MemorySystem {
     }
 
     fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, t: u64) {
-        for k in 0..wanted.count {
-            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+        for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.l1d.find(line).is_some() {
                 continue;
@@ -379,14 +393,7 @@ impl MemorySystem {
         let p = &mut self.private[i];
         let bank = line as usize & (p.l2_banks.len() - 1);
         let t = p.l2_banks[bank].pass(t);
-        let counter = match who {
-            Requester::Fetch => &mut p.stats.l2_accesses_code,
-            Requester::Store => &mut p.stats.l2_accesses_store,
-            Requester::Prefetch => &mut p.stats.l2_accesses_prefetch,
-            Requester::Walk => &mut p.stats.l2_accesses_walk,
-            Requester::Load | Requester::Dma => &mut p.stats.l2_accesses_load,
-        };
-        *counter += 1;
+        *p.l2_counter(who, false) += 1;
         if let Some(at) = p.l2.touch(line) {
             let (hit, ready, state) = (t + self.l2_latency, p.l2.ready(at), p.l2.state(at));
             let level = if ready > hit { p.l2.level(at) } else { Level::L2 };
@@ -397,14 +404,7 @@ impl MemorySystem {
             }
             return (hit.max(ready), level, state & EXCLUSIVE);
         }
-        let counter = match who {
-            Requester::Fetch => &mut p.stats.l2_misses_code,
-            Requester::Store => &mut p.stats.l2_misses_store,
-            Requester::Prefetch => &mut p.stats.l2_misses_prefetch,
-            Requester::Walk => &mut p.stats.l2_misses_walk,
-            Requester::Load | Requester::Dma => &mut p.stats.l2_misses_load,
-        };
-        *counter += 1;
+        *p.l2_counter(who, true) += 1;
         let missed = t + self.l2_latency;
         let (m, start) = p.l2_mshrs.allocate(missed);
         p.stats.l2_mshr_full_cycles += start - missed;
@@ -430,8 +430,7 @@ impl MemorySystem {
             return;
         }
         let wanted = self.private[i].l2_prefetcher.train(pc, line);
-        for k in 0..wanted.count {
-            let line = wanted.first.wrapping_add_signed(wanted.step * k as i64);
+        for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.l2.find(line).is_some() {
                 continue;
