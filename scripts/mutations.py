@@ -64,7 +64,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a mispredicted branch costs nothing",
-        "crates/hw/src/core/pipeline.rs",
+        "crates/hw/src/core/frontend.rs",
         "self.redirect(complete + self.mispredict, Cause::Mispredict);",
         "",
         [*GUEST, "branches_cost"],
