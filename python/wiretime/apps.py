@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from wiretime.errors import WiretimeError, unknown
+
+DRIVER_MODULES = {
+    "8254x": ("e1000",),
+    "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
+}
+# Queues of a direction that a program can use.
+QUEUES = {"8254x": 1, "82599": 16}
+RING = 1024
+# Buffers of a queue: both rings, what cores keep at hand, and bursts under way.
+BUFFERS_A_QUEUE = 2 * RING + 552
+BUFFERS_LEAST = 8192
 
 
 @dataclass(frozen=True)
 class App:
     """An application of the guest.
 
-    ``forwards`` tells a forwarder, whose unsent packets are dropped, from a program that consumes them.
+    ``forwards`` tells a forwarder, whose unsent packets are dropped, from a program that consumes them. ``queues``
+    tells whether it can be asked for several; ``kernel`` whether the kernel's driver has the NIC.
     """
 
     name: str
@@ -22,12 +36,28 @@ class App:
     forwards: bool = True
     traffic: str = "udp"
     start_at: str = "receiver-ready"
-    modules: tuple[str, ...] = ("uio", "uio_pci_generic")
-    bind: str = "uio_pci_generic"
-    hugepages_mib: int = 256
+    kernel: bool = False
+    queues: bool = False
     min_cores: int = 2
     kernel_arguments: tuple[str, ...] = ()
     sizes: tuple[int, int] = (64, 9000)
+
+    @property
+    def bind(self) -> str:
+        """The kernel driver that the NIC is bound to for user space."""
+        return "" if self.kernel else "uio_pci_generic"
+
+    def modules(self, interface: str) -> tuple[str, ...]:
+        """Return the kernel modules that the application needs."""
+        return DRIVER_MODULES[interface] if self.kernel else ("uio", "uio_pci_generic")
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is started in the guest, and the memory in huge pages that it takes."""
+
+    text: str
+    hugepages_mib: int
 
 
 TESTPMD = App(
@@ -35,14 +65,15 @@ TESTPMD = App(
     summary="DPDK's dpdk-testpmd (Debian's binary), forwarding with MAC addresses swapped",
     command=(
         "dpdk-testpmd -l 0-{last_core} -n {channels} --no-telemetry --log-level=*:warning -- "
-        "--forward-mode={mode} --nb-cores=1 --rxd={rxd} --txd={txd} --total-num-mbufs={mbufs} {sized}"
+        "--forward-mode=macswap --nb-cores={workers} --rxd={ring} --txd={ring} --total-num-mbufs={mbufs} {options}"
     ),
+    queues=True,
 )
 
 PEER = "02:00:00:00:00:01"  # the generator's address
 PING = App(
     name="ping",
-    summary="the kernel's e1000 driver and network stack, answering a ping flood",
+    summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
     command=(
         "/usr/bin/ip addr add 10.0.0.2/24 dev eth0 && /usr/bin/ip link set eth0 up && sleep 3 && "
         f"/usr/bin/ip neigh add 10.0.0.1 lladdr {PEER} dev eth0 && wtctl mark 1 && wtctl wait-stop"
@@ -50,9 +81,7 @@ PING = App(
     forwards=False,
     traffic="ping",
     start_at="mark",
-    modules=("e1000",),
-    bind="",
-    hugepages_mib=0,
+    kernel=True,
     min_cores=1,
     sizes=(64, 1518),
 )
@@ -67,26 +96,48 @@ def get(name: str) -> App:
     return APPS[name]
 
 
-def command(app: App, platform: dict[str, Any], packet_size: int, arguments: str) -> str:
+def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
+    """Return the queues that a run uses, where the NIC and the application have them."""
+    interface = platform["nic"]["interface"]
+    have = QUEUES[interface]
+    if not 1 <= wanted <= have:
+        other = "" if have > 1 else f"; --nic 82599 has {QUEUES['82599']}"
+        raise WiretimeError(f"--queues {wanted}: the {interface} has {have} receive queue{'s'[: have > 1]}{other}")
+    if wanted > 1 and not app.queues:
+        raise WiretimeError(f"--queues {wanted}: {app.name} takes no number of queues")
+    return wanted
+
+
+def command(app: App, platform: Mapping[str, Any], packet_size: int, arguments: str, wanted_queues: int) -> Command:
     """Return the command line that runs ``app`` in the guest, with the user's arguments behind ours."""
     low, high = app.sizes
     if not low <= packet_size <= high:
         raise WiretimeError(f"--packet-size {packet_size}: {app.name} takes {low} to {high} B, FCS included")
-    cores = platform["system"]["cores"]
+    cores, ports = platform["system"]["cores"], platform["nic"]["ports"]
     if cores < app.min_cores:
         raise WiretimeError(f"system.cores is {cores}: {app.name} needs at least {app.min_cores}")
     try:
         extra = " ".join(shlex.quote(word) for word in shlex.split(arguments))
     except ValueError as e:
         raise WiretimeError(f"--app-args {arguments!r}: {e}") from None
-    # Frames above the standard size need the driver's permission, and buffers that hold them whole.
-    sized = f"--max-pkt-len={packet_size} --mbuf-size=10240" if packet_size > 1518 else ""
-    return app.command.format(
+    options = []
+    buffer = 2176
+    if packet_size > 1518:
+        # Frames above the standard size need the driver's permission, and buffers that hold them whole.
+        options += [f"--max-pkt-len={packet_size}", "--mbuf-size=10240"]
+        buffer = 10240
+    if wanted_queues > 1:
+        options += [f"--rxq={wanted_queues}", f"--txq={wanted_queues}", "--rss-udp"]
+    if ports > 1:
+        options.append("--port-topology=chained")
+    mbufs = max(BUFFERS_LEAST, wanted_queues * ports * BUFFERS_A_QUEUE + cores * 512)
+    text = app.command.format(
         last_core=cores - 1,
+        workers=min(cores - 1, wanted_queues * ports),
         channels=platform["dram"]["channels"],
-        mode="macswap",
-        rxd=1024,
-        txd=1024,
-        mbufs=8192,
-        sized=sized,
+        ring=RING,
+        mbufs=mbufs,
+        options=" ".join(options),
     ).strip() + (f" {extra}" if extra else "")
+    hugepages = 0 if app.kernel else max(256, 2 * ceil(mbufs * (buffer + 192) / (1 << 20)))
+    return Command(text, hugepages)

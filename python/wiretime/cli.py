@@ -179,6 +179,18 @@ def run_command(
     ] = run.GUEST_LIMIT,
     interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
     with_profile: Annotated[bool, typer.Option("--profile", help="Charge cycles to symbols; needs --out.")] = False,
+    nic: Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")] = None,
+    queues: Annotated[int, typer.Option(help="Receive and transmit queues of each port.")] = 1,
+    ports: Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")] = None,
+    arrivals: Annotated[str, typer.Option(help="constant, poisson, or burst:N.")] = "constant",
+    flows: Annotated[
+        int | None, typer.Option(help="UDP flows of each generator (default 1; 1024 with --queues).")
+    ] = None,
+    drop_classes: Annotated[str, typer.Option(help="wiretime, or gem5: the published state machine.")] = "wiretime",
+    trace: Annotated[
+        str | None, typer.Option(metavar="BEGIN+LENGTH", help="Timeline of this time of the measurement; needs --out.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for result.json, host.json and console.log.")] = None,
     json_output: Annotated[
         str | None, typer.Option("--json", help="'-': print result.json instead of the table.")
@@ -200,7 +212,17 @@ def run_command(
         guest_limit=guest_limit,
         interval=interval,
         profile=with_profile,
+        nic=nic,
+        cores=cores,
+        queues=queues,
+        ports=ports,
+        arrivals=arrivals,
+        flows=flows,
+        drop_classes=drop_classes,
+        trace=trace,
     )
+    if trace is not None and out is None:
+        raise WiretimeError("--trace: needs --out DIR for its files")
     if with_profile and out is None:
         raise WiretimeError("--profile: needs --out DIR for its files")
     run.check(request)

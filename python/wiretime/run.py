@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import wiretime._native as _native
 from wiretime import __version__, apps, platforms, profile, vm
-from wiretime.errors import GuestError, WiretimeError
+from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
 
@@ -23,6 +23,8 @@ MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
 FRAME_MIN, FRAME_MAX = 64, 9000
 GUEST_LIMIT = "60s"
 SERIES_MAX = 10_000
+FLOWS, FLOWS_MAX = 1024, 1 << 24
+DROP_CLASSES = ("wiretime", "gem5")
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
 
@@ -45,6 +47,14 @@ class Request:
     guest_limit: str = GUEST_LIMIT
     interval: str = "0ns"
     profile: bool = False
+    nic: str | None = None
+    cores: int | None = None
+    queues: int = 1
+    ports: int | None = None
+    arrivals: str = "constant"
+    flows: int | None = None
+    drop_classes: str = "wiretime"
+    trace: str | None = None
     # For the project's own tests; see the engine's settings.
     engine: Mapping[str, Any] | None = None
 
@@ -56,10 +66,43 @@ def _quantity(option: str, text: str, parse: Callable[[str], int]) -> int:
         raise WiretimeError(f"{option}: {e}") from None
 
 
-def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
+def _machine(r: Request) -> dict[str, Any]:
+    """Return the platform as the request changes it."""
+    short = {"nic.interface": r.nic, "nic.ports": r.ports, "system.cores": None if r.cores is None else r.cores + 1}
+    changes = [f"{key}={value}" for key, value in short.items() if value is not None]
+    if r.cores is not None and r.cores < 1:
+        raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")
+    if r.nic is not None and r.nic not in apps.QUEUES:
+        raise unknown("NIC", r.nic, apps.QUEUES)
+    return platforms.load(r.platform, [*changes, *r.changes])
+
+
+def _arrivals(text: str) -> dict[str, Any]:
+    """Return the arrival process that a text names: ``constant``, ``poisson``, ``burst:N``."""
+    kind, _, size = text.partition(":")
+    if kind in ("constant", "poisson") and not size:
+        return {"kind": kind}
+    if kind == "burst" and size.isdigit() and 1 <= int(size) <= 65536:
+        return {"kind": "burst", "size": int(size)}
+    raise WiretimeError(f"--arrivals {text}: allowed are constant, poisson, burst:N (1 to 65536 packets)")
+
+
+def _trace(text: str | None, duration: int) -> tuple[str, str]:
+    """Return begin and length of the timeline's window."""
+    if text is None:
+        return "0ns", "0ns"
+    begin, _, length = text.partition("+")
+    window = (begin, length or "20us")
+    start, span = (_quantity("--trace", part, _native.parse_duration) for part in window)
+    if span == 0 or start + span > duration:
+        raise WiretimeError(f"--trace {text}: must be BEGIN+LENGTH inside the measurement")
+    return window
+
+
+def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Command]:
     """Check everything that can be wrong before the guest boots; returns platform, settings, app and its command."""
     app = apps.get(r.app)
-    platform = platforms.load(r.platform, r.changes)
+    platform = _machine(r)
     if not FRAME_MIN <= r.packet_size <= FRAME_MAX:
         raise WiretimeError(f"--packet-size {r.packet_size}: allowed are {FRAME_MIN} to {FRAME_MAX} B, FCS included")
     rate = _quantity("--rate", r.rate, _native.parse_rate)
@@ -84,7 +127,15 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
     last = r.packet_size - 4 - 18
     if not 42 <= r.timestamp_offset <= last:
         raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {r.packet_size} B")
-    command = apps.command(app, platform, r.packet_size, r.app_args)
+    queues = apps.queues(app, platform, r.queues)
+    command = apps.command(app, platform, r.packet_size, r.app_args, queues)
+    # Enough flows for every entry of an indirection table to be hit.
+    flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
+    if not 1 <= flows <= FLOWS_MAX:
+        raise WiretimeError(f"--flows {flows}: allowed are 1 to {FLOWS_MAX}")
+    if r.drop_classes not in DROP_CLASSES:
+        raise unknown("drop classes", r.drop_classes, DROP_CLASSES)
+    trace_start, trace_length = _trace(r.trace, _native.parse_duration(r.duration))
     settings = {
         "traffic": app.traffic,
         "packet_size": r.packet_size,
@@ -96,6 +147,12 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
         "guest_limit": r.guest_limit,
         "seed": r.seed,
         "interval": r.interval,
+        "arrivals": _arrivals(r.arrivals),
+        "flows": flows,
+        "queues": queues,
+        "drop_classes": r.drop_classes,
+        "trace_start": trace_start,
+        "trace_length": trace_length,
         "profile": r.profile,
         "forwards": app.forwards,
         "mac": list(MAC),
@@ -110,18 +167,19 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, str]:
     return platform, settings, app, command
 
 
-def guest(app: apps.App, platform: Mapping[str, Any], command: str, with_symbols: bool = False) -> vm.Guest:
+def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, with_symbols: bool = False) -> vm.Guest:
     """Return what runs in the guest for ``app``."""
     cores = platform["system"]["cores"]
     arguments = [*app.kernel_arguments]
-    if app.hugepages_mib:
-        arguments += ["hugepagesz=2M", f"hugepages={app.hugepages_mib // 2}"]
+    if command.hugepages_mib:
+        arguments += ["hugepagesz=2M", f"hugepages={command.hugepages_mib // 2}"]
     if cores > 1 and app.bind:
         # Core 0 keeps house; the others belong to the application, as DPDK's guide has it.
         rest = f"1-{cores - 1}" if cores > 2 else "1"
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
     waits = "1" if app.start_at == "receiver-ready" else ""
-    settings = {"MODULES": " ".join(app.modules), "BIND": app.bind, "COMMAND": command, "WAITS": waits}
+    modules = " ".join(app.modules(platform["nic"]["interface"]))
+    settings = {"MODULES": modules, "BIND": app.bind, "COMMAND": command.text, "WAITS": waits}
     if with_symbols:
         settings["SYMBOLS"] = "1"
     return vm.Guest(settings, kernel_arguments=arguments)
@@ -181,7 +239,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     host = outcome.message["host"]
     result = {
         "schema_version": SCHEMA_VERSION,
-        "app": {"name": app.name, "command": command},
+        "app": {"name": app.name, "command": command.text},
         "configuration": {"platform": platform, "run": settings},
         "versions": versions(),
         **engine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wiretime import apps, run, vm
+from wiretime import run, vm
 
 
 def interactive(platform_name: str, changes: Sequence[str]) -> int:
@@ -15,9 +15,8 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
         changes=tuple(changes),
         engine={"start_at": "never", "timing": "blocks", "host_speed": True},
     )
-    platform, settings, app, _ = run.check(request)
-    app = replace(app, hugepages_mib=apps.TESTPMD.hugepages_mib)
-    g = run.guest(app, platform, "true")
+    platform, settings, app, command = run.check(request)
+    g = run.guest(app, platform, replace(command, text="true"))
     machine = vm.Machine(
         platform,
         settings,

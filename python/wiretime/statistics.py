@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -54,16 +55,30 @@ def load(folder: Path) -> Result:
     return result
 
 
+SINGULAR = {"cores": "core", "ports": "port", "queues": "queue"}
+
+
+def _places(node: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield what is at ``path``, with a label: every core, port and queue for a ``*``."""
+    head, *rest = path
+    if not rest:
+        yield head, node[head]
+    elif rest[0] == "*":
+        for i, item in enumerate(node[head]):
+            for label, found in _places(item, rest[1:]):
+                yield f"{SINGULAR[head]} {i} {label}", found
+    else:
+        yield from _places(node[head], rest)
+
+
 def counters(result: Result) -> Iterator[Counter]:
-    """Yield every counter of a run, core by core."""
+    """Yield every counter of a run, core by core, port by port, queue by queue."""
     statistics = result["statistics"]
+    one_port = len(statistics["ports"]) == 1
     for group in catalogue():
-        head, *rest = group["path"].split(".")
-        places = [("", statistics[head])] if not rest else []
-        for i, core in enumerate(statistics[head] if rest else []):
-            places.append((f"core {i} ", core[rest[-1]]))
-        for prefix, values in places:
-            label = f"{prefix}{rest[-1] if rest else head}"
+        if one_port and group["path"].startswith("ports.*.") and "queues" not in group["path"]:
+            continue  # the sum over ports is the same
+        for label, values in _places(statistics, group["path"].split(".")):
             for stat in group["stats"]:
                 path = f"{label}.{stat['name']}"
                 value = values[stat["name"]]
@@ -177,12 +192,13 @@ def _per_packet(result: Result) -> dict[str, tuple[float, Counter]]:
     n = max(packets(result), 1)
     sums: dict[str, tuple[float, Counter]] = {}
     for c in counters(result):
-        path = c.path.split(" ", 2)[-1] if c.path.startswith("core ") else c.path
+        path = NUMBERED.sub("", c.path)
         before = sums.get(path, (0.0, c))[0]
         sums[path] = (before + c.value / (1 if c.gauge else n), c)
     return sums
 
 
+NUMBERED = re.compile(r"^(core \d+ |port \d+ (?=queue)|queue \d+ )+")
 # Below so much a packet a counter's change is noise.
 LEAST = 0.02
 
@@ -198,6 +214,8 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
         cycles.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{after - before:+.1f}", meaning)
     moved = []
     for k, (before, counter) in x.items():
+        if k not in y:
+            continue  # a port that the other run does not have
         after = y[k][0]
         if counter.gauge or k.startswith("stalls.") or max(before, after) < LEAST or before == after:
             continue

@@ -131,8 +131,7 @@ class Machine:
         if not engine.is_file():
             raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
         self._fds: list[int] = []
-        engine_run = {key: value for key, value in run.items() if key != "seed"}
-        config = json.dumps({"platform": platform, "run": engine_run}).encode()
+        config = json.dumps({"platform": platform, "run": dict(run)}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
         self.initrd = self._keep(anonymous("wiretime-initrd", initramfs((image / "base.cpio").read_bytes(), g)))
         self.console = self._keep(anonymous("wiretime-console"))
@@ -142,7 +141,8 @@ class Machine:
         sockets = {}
         sweep()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-", ignore_cleanup_errors=True)
-        for name in ("nic", "control"):
+        nics = [f"nic{i}" for i in range(platform["nic"]["ports"])]
+        for name in (*nics, "control"):
             # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             address = str(Path(self._folder.name) / name)

@@ -6,10 +6,10 @@
 use crate::core::{CoreStats, StallStats, TlbStats};
 use crate::io::IoStats;
 use crate::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
-use crate::nic::{ReceiveStats, TransmitStats};
+use crate::nic::{DriverStats, ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use wiretime_base::stats::{Stat, StatGroup};
 
-/// A group: where it is in `statistics` of a result (`*`: for each core), and what it holds.
+/// A group: where it is in `statistics` of a result (`*`: for each core, port or queue), and what it holds.
 #[derive(serde::Serialize)]
 pub struct Group {
     /// Path of keys.
@@ -32,5 +32,11 @@ pub fn groups() -> Vec<Group> {
         Group { path: "receive", stats: ReceiveStats::STATS },
         Group { path: "transmit", stats: TransmitStats::STATS },
         Group { path: "io", stats: IoStats::STATS },
+        Group { path: "ports.*.receive", stats: ReceiveStats::STATS },
+        Group { path: "ports.*.transmit", stats: TransmitStats::STATS },
+        Group { path: "ports.*.io", stats: IoStats::STATS },
+        Group { path: "ports.*.queues.*.receive", stats: RxQueueStats::STATS },
+        Group { path: "ports.*.queues.*.transmit", stats: TxQueueStats::STATS },
+        Group { path: "ports.*.queues.*.driver", stats: DriverStats::STATS },
     ]
 }

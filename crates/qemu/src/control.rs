@@ -8,8 +8,9 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 use wiretime_base::{BitRate, Duration};
+use wiretime_hw::nic::DropClasses;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::Traffic;
+use wiretime_hw::wire::{Arrivals, Load, Traffic};
 
 /// A run, as the command line describes it.
 #[derive(Deserialize)]
@@ -51,6 +52,18 @@ pub struct RunSettings {
     pub packet_size: u32,
     pub rate: BitRate,
     pub timestamp_offset: u32,
+    pub arrivals: Arrivals,
+    /// Flows of each generator.
+    pub flows: u32,
+    /// Start of the generators' random numbers.
+    pub seed: u64,
+    /// Who decides classes of drops.
+    pub drop_classes: DropClasses,
+    /// Receive queues that the program was asked to use, for results by queue.
+    pub queues: u32,
+    /// A timeline of this time of the measurement; a length of 0: none.
+    pub trace_start: Duration,
+    pub trace_length: Duration,
     pub warm_up: Duration,
     pub duration: Duration,
     /// Longest time to follow the cohort after the measurement.
@@ -75,17 +88,32 @@ pub struct RunSettings {
     pub ignore_hidden_accesses: bool,
 }
 
+impl RunSettings {
+    /// What the generators send.
+    pub fn load(&self) -> Load {
+        Load {
+            traffic: self.traffic,
+            packet_size: self.packet_size,
+            rate: self.rate,
+            timestamp_offset: self.timestamp_offset,
+            arrivals: self.arrivals,
+            flows: self.flows,
+            seed: self.seed,
+        }
+    }
+}
+
 /// All that the engine is told.
 pub struct Config {
     pub platform: Platform,
     pub run: RunSettings,
-    pub nic_fd: OwnedFd,
+    pub nic_fds: Vec<OwnedFd>,
     pub control_fd: OwnedFd,
     output: OwnedFd,
 }
 
 impl Config {
-    /// From the plugin's arguments: `config=FILE`, `nic=FD`, `control=FD`, `output=FD`.
+    /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`.
     pub fn load(args: &[String]) -> Result<Self, String> {
         let value = |key: &str| {
             args.iter()
@@ -100,10 +128,11 @@ impl Config {
             // SAFETY: the caller opened it for us; nobody else in this process uses it.
             Ok(unsafe { OwnedFd::from_raw_fd(raw) })
         };
+        let nic_fds: Result<_, _> = (0..settings.platform.nic.ports).map(|i| fd(&format!("nic{i}"))).collect();
         Ok(Self {
             platform: settings.platform,
             run: settings.run,
-            nic_fd: fd("nic")?,
+            nic_fds: nic_fds?,
             control_fd: fd("control")?,
             output: fd("output")?,
         })

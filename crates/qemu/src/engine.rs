@@ -60,7 +60,7 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
     }
     let control = Control::open(&config)?;
     let run = Run::new(&config, info.smp_vcpus.max(1) as usize)?;
-    vfio::serve(config.nic_fd, config.control_fd, &run)?;
+    vfio::serve(config.nic_fds, config.control_fd, &run)?;
     let engine = Engine {
         id,
         current_cpu: ptr::null(),

@@ -214,7 +214,7 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
     let index = unsafe { reference(data) }.index as u16;
     let running = e.turns.running;
     let (mut kind, mut value) = (kind, 0);
-    if e.run.is_device_page(paddr) {
+    if e.run.places.is_device_page(paddr) {
         kind = device;
         value = e.run.device_page_value(paddr);
     }

@@ -5,7 +5,7 @@
 //! replaced. `self_test` finds the slots by asking which one QEMU calls, which proves that they are what we think.
 #![allow(missing_docs)]
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// QEMU's `run_on_cpu_data`.
 #[repr(C)]
@@ -31,6 +31,7 @@ extern "C" {
     fn qemu_clock_advance_virtual_time(dest: i64) -> i64;
     fn bql_lock_impl(file: *const c_char, line: c_int);
     fn pci_set_irq(device: *mut c_void, level: c_int);
+    fn msix_notify(device: *mut c_void, vector: c_uint);
 
     pub fn qemu_get_cpu(index: c_int) -> Cpu;
     pub fn cpu_exit(cpu: Cpu);
@@ -143,4 +144,10 @@ pub fn device(path: &CStr) -> *mut c_void {
 pub fn set_irq(device: *mut c_void, level: bool) {
     // SAFETY: `device` came from `device()` and is a PCIDevice; TCG thread, big lock held.
     unsafe { pci_set_irq(device, c_int::from(level)) };
+}
+
+/// Sends a PCI device's MSI-X message; a masked vector becomes pending.
+pub fn notify(device: *mut c_void, vector: u32) {
+    // SAFETY: as in `set_irq`; QEMU ignores vectors that the guest does not use.
+    unsafe { msix_notify(device, vector) };
 }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wiretime_hw::memory::GuestMemory;
-use wiretime_hw::nic::e1000::{SharedRegisters, SHARED};
+use wiretime_hw::nic::SharedRegisters;
 
 /// One mapping of shared memory, never unmapped.
 #[derive(Clone, Copy)]
@@ -81,25 +81,27 @@ impl GuestMemory for GuestRam {
 /// The register pages that the guest accesses as memory.
 pub struct SharedPages {
     mapping: Mapping,
+    /// Where in BAR0 they are.
+    pub range: std::ops::Range<u64>,
     /// What QEMU maps: a file as large as the pages' end in the BAR, since it maps at the BAR's offset.
     pub fd: OwnedFd,
 }
 
 impl SharedPages {
-    /// New pages, all zero.
+    /// New pages at this range of BAR0, all zero.
     ///
     /// # Errors
     /// Where the host refuses the memory.
-    pub fn new() -> Result<Self, String> {
+    pub fn new(range: std::ops::Range<u64>) -> Result<Self, String> {
         let fd = memfd_create(c"wiretime-bar", MFdFlags::MFD_CLOEXEC)
             .map_err(|e| format!("cannot create shared memory: {e}"))?;
-        nix::unistd::ftruncate(&fd, SHARED.end as i64).map_err(|e| format!("cannot size shared memory: {e}"))?;
-        let mapping = Mapping::new(&fd, SHARED.start, SHARED.end - SHARED.start)?;
-        Ok(Self { mapping, fd })
+        nix::unistd::ftruncate(&fd, range.end as i64).map_err(|e| format!("cannot size shared memory: {e}"))?;
+        let mapping = Mapping::new(&fd, range.start, range.end - range.start)?;
+        Ok(Self { mapping, range, fd })
     }
 
     fn word(&self, offset: u64) -> Option<&AtomicU32> {
-        let at = offset.checked_sub(SHARED.start)? as usize & !3;
+        let at = offset.checked_sub(self.range.start)? as usize & !3;
         if at + 4 > self.mapping.length {
             return None;
         }

@@ -8,7 +8,7 @@ mod bus;
 mod iommu;
 mod pcie;
 pub mod probe;
-mod window;
+pub(crate) mod window;
 
 use crate::memory::MemorySystem;
 use crate::params::{IoPath, Platform};

@@ -5,6 +5,8 @@
 //! transmit ring carries its packet on; a buffer posted to the receive ring again without that has been dropped (by a
 //! forwarder) or consumed (by any other program).
 
+use super::controller::QUEUES_MAX;
+use crate::wire::ID_BITS;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -87,55 +89,149 @@ impl Counts {
     }
 }
 
-/// The models' own counters, to balance against.
+/// The models' own counters of a queue, to balance against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // plain names
+pub struct QueueCounters {
+    pub dma_drops: u64,
+    pub core_drops: u64,
+    pub tx_drops: u64,
+    pub delivered: u64,
+}
+
+/// The models' own counters of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // plain names
 pub struct ModelCounters {
     pub arrived: u64,
     pub filtered: u64,
-    pub refused: u64,
     pub fifo_packets: u64,
-    pub delivered: u64,
+    /// Of the packets that this port's generator sent, wherever they came out.
     pub returned: u64,
+    pub queues: Vec<QueueCounters>,
 }
 
+/// Fates by queue. Packets that never had one count for queue 0.
+type Tally = Box<[[u64; FATES]; QUEUES_MAX]>;
+
 /// A range of packets and what became of those already forgotten.
-#[derive(Default)]
 struct Watched {
     ids: std::ops::Range<u64>,
-    settled: [u64; FATES],
+    settled: Tally,
+}
+
+impl Watched {
+    fn new(ids: std::ops::Range<u64>) -> Self {
+        Self { ids, settled: Box::new([[0; FATES]; QUEUES_MAX]) }
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy)]
+struct Record {
+    fate: Fate,
+    queue: u8,
+}
+
+/// The packets of one port's generator.
+struct Book {
+    records: VecDeque<Record>,
+    /// Number of the first record kept; all before are final and counted.
+    base: u64,
+    total: Watched,
+    cohort: Watched,
+    /// All packets from the start of the load on.
+    load: Watched,
 }
 
 /// Violations kept in full; beyond, they are only counted.
 const KEPT: usize = 20;
 
-/// The ledger of one port.
+/// The ledger of all ports.
 pub struct Ledger {
-    fates: VecDeque<Fate>,
-    /// Sequence number of the first record kept; all before are final and counted.
-    base: u64,
-    settled: [u64; FATES],
-    cohort: Watched,
-    /// All packets from the start of the load on.
-    load: Watched,
+    books: Vec<Book>,
     buffers: FxHashMap<u64, u64>,
     forwards: bool,
     violations: Vec<String>,
     violation_count: u64,
 }
 
+/// Port and number of a packet.
+fn split(id: u64) -> (usize, u64) {
+    ((id >> ID_BITS) as usize, id & ((1 << ID_BITS) - 1))
+}
+
+impl Book {
+    fn new() -> Self {
+        Self {
+            records: VecDeque::with_capacity(1 << 16),
+            base: 0,
+            total: Watched::new(0..u64::MAX),
+            cohort: Watched::new(0..0),
+            load: Watched::new(0..0),
+        }
+    }
+
+    /// Final records at the front are counted and forgotten.
+    fn settle(&mut self) {
+        while let Some(&r) = self.records.front() {
+            if matches!(r.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
+                break; // a consumed packet may still be answered
+            }
+            for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
+                if watched.ids.contains(&self.base) {
+                    watched.settled[usize::from(r.queue)][r.fate as usize] += 1;
+                }
+            }
+            self.base += 1;
+            self.records.pop_front();
+        }
+    }
+
+    fn record(&mut self, number: u64) -> Option<&mut Record> {
+        self.records.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn tally(&self, watched: &Watched) -> Tally {
+        let mut n = watched.settled.clone();
+        let first = watched.ids.start.saturating_sub(self.base).min(self.records.len() as u64) as usize;
+        let last = watched.ids.end.saturating_sub(self.base).min(self.records.len() as u64) as usize;
+        for r in self.records.range(first..last.max(first)) {
+            n[usize::from(r.queue)][r.fate as usize] += 1;
+        }
+        n
+    }
+}
+
+/// The sum over queues.
+fn sum(tally: &Tally) -> Counts {
+    let mut n = [0; FATES];
+    for queue in tally.iter() {
+        n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
+    }
+    Counts::from_fates(&n)
+}
+
+/// Which packets are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Generated inside the measurement.
+    Cohort,
+    /// From the start of the load on.
+    Load,
+    /// All.
+    Total,
+}
+
 impl Ledger {
-    /// `forwards`: whether the program is a forwarder, for which an unsent packet is dropped rather than consumed.
+    /// For so many ports. `forwards`: whether the program is a forwarder, for which an unsent packet is dropped rather than
+    /// consumed.
     #[must_use]
-    pub fn new(forwards: bool) -> Self {
+    pub fn new(ports: usize, forwards: bool) -> Self {
         let mut buffers = FxHashMap::default();
         buffers.reserve(1 << 16);
         Self {
-            fates: VecDeque::with_capacity(1 << 16),
-            base: 0,
-            settled: [0; FATES],
-            cohort: Watched::default(),
-            load: Watched::default(),
+            books: (0..ports).map(|_| Book::new()).collect(),
             buffers,
             forwards,
             violations: Vec::new(),
@@ -143,6 +239,7 @@ impl Ledger {
         }
     }
 
+    #[cold]
     fn violation(&mut self, text: String) {
         self.violation_count += 1;
         if self.violations.len() < KEPT {
@@ -150,59 +247,64 @@ impl Ledger {
         }
     }
 
-    /// Packet `id` left the generator; ids come in order.
+    /// Packet `id` left its generator; a port's come in order.
     pub fn offered(&mut self, id: u64) {
-        let next = self.base + self.fates.len() as u64;
-        if id != next {
-            self.violation(format!("packet {id} offered, {next} expected"));
+        let (port, number) = split(id);
+        let Some(book) = self.books.get_mut(port) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let next = book.base + book.records.len() as u64;
+        book.records.push_back(Record { fate: Fate::Offered, queue: 0 });
+        if number != next {
+            self.violation(format!("packet {number} of port {port} offered, {next} expected"));
         }
-        self.fates.push_back(Fate::Offered);
     }
 
-    fn fate(&self, id: u64) -> Option<Fate> {
-        self.fates.get(usize::try_from(id.checked_sub(self.base)?).ok()?).copied()
+    /// Packet `id` belongs to a queue.
+    pub fn steered(&mut self, id: u64, queue: u16) {
+        let (port, number) = split(id);
+        if let Some(r) = self.books.get_mut(port).and_then(|b| b.record(number)) {
+            r.queue = (queue as usize % QUEUES_MAX) as u8;
+        }
+    }
+
+    /// Port and queue that a packet came in by.
+    #[must_use]
+    pub fn origin(&mut self, id: u64) -> Option<(usize, u16)> {
+        let (port, number) = split(id);
+        let r = self.books.get_mut(port)?.record(number)?;
+        Some((port, r.queue.into()))
+    }
+
+    fn fate(&mut self, id: u64) -> Option<Fate> {
+        let (port, number) = split(id);
+        self.books.get_mut(port)?.record(number).map(|r| r.fate)
     }
 
     /// Packet `id` moves from one fate to the next.
     pub fn moves(&mut self, id: u64, from: Fate, to: Fate) {
-        let index = id.checked_sub(self.base).map(|i| i as usize);
-        match index.and_then(|i| self.fates.get_mut(i)) {
-            Some(fate) if *fate == from => *fate = to,
-            Some(fate) => {
-                let found = *fate;
-                self.violation(format!("packet {id} should go from {from:?} to {to:?} but is {found:?}"));
+        let (port, number) = split(id);
+        let Some(book) = self.books.get_mut(port) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let found = match book.record(number) {
+            Some(r) if r.fate == from => {
+                r.fate = to;
+                book.settle();
+                return;
             }
-            None => self.violation(format!("packet {id} should go from {from:?} to {to:?} but is settled or unknown")),
-        }
-        self.settle();
-    }
-
-    /// Final records at the front are counted and forgotten.
-    fn settle(&mut self) {
-        while let Some(&fate) = self.fates.front() {
-            if matches!(fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
-                break; // a consumed packet may still be answered
-            }
-            self.settled[fate as usize] += 1;
-            for watched in [&mut self.cohort, &mut self.load] {
-                if watched.ids.contains(&self.base) {
-                    watched.settled[fate as usize] += 1;
-                }
-            }
-            self.base += 1;
-            self.fates.pop_front();
-        }
+            Some(r) => format!("is {:?}", r.fate),
+            None => "is settled or unknown".into(),
+        };
+        book.settle();
+        self.violation(format!("packet {number} of port {port} should go from {from:?} to {to:?} but {found}"));
     }
 
     /// Packet `id` was put into the buffer at `address`.
     pub fn delivered(&mut self, id: u64, address: u64) {
         self.moves(id, Fate::InFifo, Fate::Held);
         if let Some(old) = self.buffers.insert(address, id) {
-            self.violation(format!("packet {id} was put into buffer {address:#x}, where packet {old} still is"));
+            self.violation(format!("packet {id:#x} was put into buffer {address:#x}, where packet {old:#x} still is"));
         }
     }
 
-    /// The host posted the buffer at `address` to the receive ring.
+    /// The host posted the buffer at `address` to a receive ring.
     pub fn posted(&mut self, address: u64) {
         if let Some(id) = self.buffers.remove(&address) {
             if self.forwards {
@@ -213,19 +315,20 @@ impl Ledger {
         }
     }
 
-    /// The host posted the buffer at `address` to the transmit ring; returns which packet it carries.
+    /// The host posted the buffer at `address` to a transmit ring; returns which packet it carries.
     pub fn transmitted(&mut self, address: u64) -> Option<u64> {
         let id = self.buffers.remove(&address)?;
         self.moves(id, Fate::Held, Fate::InTx);
         Some(id)
     }
 
-    /// A frame reached the sink: `carried` is what its buffer said, `probe` what its bytes say.
-    pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) {
+    /// A frame reached a sink: `carried` is what its buffer said, `probe` what its bytes say. Returns the port whose
+    /// generator had sent the packet.
+    pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
         match (carried, probe) {
             (Some(a), Some(b)) if a == b => self.moves(a, Fate::InTx, Fate::Forwarded),
             (Some(a), other) => {
-                self.violation(format!("buffer says packet {a} was sent, its bytes say {other:?}"));
+                self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));
             }
             (None, Some(b)) => {
                 // An answer made by the host, whose buffer may or may not be posted again yet.
@@ -234,6 +337,7 @@ impl Ledger {
             }
             (None, None) => {}
         }
+        carried.or(probe).map(|id| split(id).0).filter(|&port| port < self.books.len())
     }
 
     /// No traffic is left and the program has had time to poll its ring empty: what a forwarder has not sent by now, it
@@ -249,86 +353,132 @@ impl Ledger {
         }
     }
 
-    /// The device was reset: what it held, and what lay in posted buffers, is gone.
-    pub fn reset(&mut self) {
-        for fate in &mut self.fates {
-            if matches!(fate, Fate::InFifo | Fate::InTx) {
-                *fate = Fate::Reset;
+    /// Port `port` was reset: what it held of anybody's packets, and what lay in posted buffers of its own, is gone.
+    pub fn reset(&mut self, port: usize) {
+        let Some(book) = self.books.get_mut(port) else { return };
+        for r in &mut book.records {
+            if matches!(r.fate, Fate::InFifo | Fate::InTx) {
+                r.fate = Fate::Reset;
             }
         }
-        let held: Vec<u64> = self.buffers.drain().map(|(_, id)| id).collect();
-        for id in held {
-            if let Some(fate) = id.checked_sub(self.base).and_then(|i| self.fates.get_mut(i as usize)) {
-                if *fate == Fate::Held {
-                    *fate = Fate::Reset;
-                }
+        self.buffers.retain(|_, &mut id| {
+            let (owner, number) = split(id);
+            if owner != port {
+                return true;
             }
-        }
-        self.settle();
+            if let Some(r) = book.record(number).filter(|r| r.fate == Fate::Held) {
+                r.fate = Fate::Reset;
+            }
+            false
+        });
+        book.settle();
     }
 
-    /// The load starts with packet `first`; packets `cohort` are the cohort. To be said before any of them is settled.
-    pub fn set_cohort(&mut self, first: u64, cohort: std::ops::Range<u64>) {
-        if first < self.base {
-            self.violation(format!("the load starts at packet {first} but {} are settled", self.base));
+    /// The load starts with packet `first`. To be said before it is settled.
+    pub fn load_begins(&mut self, first: u64) {
+        let (port, number) = split(first);
+        let Some(book) = self.books.get_mut(port) else { return };
+        let settled = book.base;
+        book.load.ids = number..u64::MAX;
+        if number < settled {
+            self.violation(format!("the load of port {port} starts at packet {number} but {settled} are settled"));
         }
-        self.cohort.ids = cohort;
-        self.load.ids = first..u64::MAX;
     }
 
-    fn counts(&self, ids: &std::ops::Range<u64>, settled: &[u64; FATES]) -> Counts {
-        let mut n = *settled;
-        let first = ids.start.saturating_sub(self.base) as usize;
-        let last = (ids.end.saturating_sub(self.base) as usize).min(self.fates.len());
-        for fate in self.fates.range(first.min(last)..last) {
-            n[*fate as usize] += 1;
+    /// Packet `id`, being offered, belongs to the cohort: a port's is one run of packets.
+    pub fn in_cohort(&mut self, id: u64) {
+        let (port, number) = split(id);
+        let Some(book) = self.books.get_mut(port) else { return };
+        let ids = &mut book.cohort.ids;
+        if ids.is_empty() {
+            *ids = number..number;
+        }
+        let expected = ids.end;
+        ids.end = number + 1;
+        if expected != number {
+            self.violation(format!("the cohort of port {port} jumps from packet {expected} to {number}"));
+        }
+    }
+
+    fn tally(&self, port: usize, which: Which) -> Option<Tally> {
+        let book = self.books.get(port)?;
+        Some(book.tally(match which {
+            Which::Cohort => &book.cohort,
+            Which::Load => &book.load,
+            Which::Total => &book.total,
+        }))
+    }
+
+    /// What became of packets of a port's generator.
+    #[must_use]
+    pub fn port(&self, port: usize, which: Which) -> Counts {
+        self.tally(port, which).map(|t| sum(&t)).unwrap_or_default()
+    }
+
+    /// The same by receive queue, of the first `queues`.
+    #[must_use]
+    pub fn queues(&self, port: usize, which: Which, queues: usize) -> Vec<Counts> {
+        self.tally(port, which).map(|t| t.iter().take(queues).map(Counts::from_fates).collect()).unwrap_or_default()
+    }
+
+    /// What became of packets of all ports.
+    #[must_use]
+    pub fn all(&self, which: Which) -> Counts {
+        let mut n = [0; FATES];
+        for port in 0..self.books.len() {
+            for queue in self.tally(port, which).iter().flat_map(|t| t.iter()) {
+                n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
+            }
         }
         Counts::from_fates(&n)
     }
 
-    /// What became of the cohort.
+    /// Whether packets of the cohort are still under way.
     #[must_use]
-    pub fn cohort(&self) -> Counts {
-        self.counts(&self.cohort.ids, &self.cohort.settled)
+    pub fn cohort_undecided(&self) -> bool {
+        self.all(Which::Cohort).undecided() > 0
     }
 
-    /// What became of all packets from the start of the load on.
+    /// Whether the program has given a buffer back without sending it.
     #[must_use]
-    pub fn load(&self) -> Counts {
-        self.counts(&self.load.ids, &self.load.settled)
+    pub fn has_consumed(&self) -> bool {
+        self.all(Which::Total).consumed > 0
     }
 
-    /// What became of all packets.
+    /// Everything of a port that does not balance; empty in a sound run.
     #[must_use]
-    pub fn total(&self) -> Counts {
-        self.counts(&(0..u64::MAX), &self.settled)
-    }
-
-    /// Everything that does not balance; empty in a sound run.
-    #[must_use]
-    pub fn audit(&self, model: &ModelCounters) -> Vec<String> {
-        let mut found = self.violations.clone();
-        if self.violation_count > found.len() as u64 {
-            found.push(format!("and {} more", self.violation_count - found.len() as u64));
-        }
-        let t = self.total();
-        let refused = t.dma_drop + t.core_drop + t.tx_drop;
-        let delivered = t.host_drop + t.consumed + t.forwarded + t.held_by_host + t.in_tx_path;
+    pub fn audit(&self, port: usize, model: &ModelCounters) -> Vec<String> {
+        let mut found = Vec::new();
+        let t = self.port(port, Which::Total);
         let mut equal = |what: &str, ledger: u64, model: u64| {
             if ledger != model {
-                found.push(format!("{what}: the ledger has {ledger} packets, the model {model}"));
+                found.push(format!("port {port}, {what}: the ledger has {ledger} packets, the model {model}"));
             }
         };
         equal("arrived", t.offered - t.on_the_way, model.arrived);
         equal("filtered", t.filtered, model.filtered);
-        equal("refused", refused, model.refused);
+        for (i, (q, m)) in self.queues(port, Which::Total, QUEUES_MAX).iter().zip(&model.queues).enumerate() {
+            equal(&format!("DmaDrop of queue {i}"), q.dma_drop, m.dma_drops);
+            equal(&format!("CoreDrop of queue {i}"), q.core_drop, m.core_drops);
+            equal(&format!("TxDrop of queue {i}"), q.tx_drop, m.tx_drops);
+            if t.lost_in_reset == 0 {
+                let delivered = q.host_drop + q.consumed + q.forwarded + q.held_by_host + q.in_tx_path;
+                equal(&format!("delivered by queue {i}"), delivered, m.delivered);
+            }
+        }
         if t.lost_in_reset == 0 {
             equal("in the RX FIFO", t.in_rx_fifo, model.fifo_packets);
-            equal("delivered", delivered, model.delivered);
             equal("returned", t.forwarded, model.returned);
         }
-        if !self.cohort.ids.is_empty() {
-            equal("cohort", self.cohort().offered, self.cohort.ids.end - self.cohort.ids.start);
+        found
+    }
+
+    /// Events that could not be: a packet in two places, or from nowhere.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = self.violations.clone();
+        if self.violation_count > found.len() as u64 {
+            found.push(format!("and {} more", self.violation_count - found.len() as u64));
         }
         found
     }
@@ -338,38 +488,72 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    const PORT1: u64 = 1 << ID_BITS;
+
+    fn queue(dma: u64, core: u64, delivered: u64) -> QueueCounters {
+        QueueCounters { dma_drops: dma, core_drops: core, tx_drops: 0, delivered }
+    }
+
     #[test]
     fn balances_and_tells_fates_apart() {
-        let mut l = Ledger::new(true);
-        l.set_cohort(0, 0..4);
-        for id in 0..5 {
+        let mut l = Ledger::new(2, true);
+        l.load_begins(PORT1);
+        for id in PORT1..PORT1 + 5 {
             l.offered(id);
+            if id < PORT1 + 4 {
+                l.in_cohort(id);
+            }
         }
-        l.moves(0, Fate::Offered, Fate::InFifo);
-        l.delivered(0, 0x1000);
-        assert_eq!(l.transmitted(0x1000), Some(0));
-        l.returned(Some(0), Some(0));
-        l.moves(1, Fate::Offered, Fate::CoreDrop);
-        l.moves(2, Fate::Offered, Fate::InFifo);
-        l.delivered(2, 0x2000);
+        let id = |n: u64| PORT1 + n;
+        l.steered(id(2), 3);
+        l.moves(id(0), Fate::Offered, Fate::InFifo);
+        l.delivered(id(0), 0x1000);
+        assert_eq!(l.transmitted(0x1000), Some(id(0)));
+        assert_eq!(l.returned(Some(id(0)), Some(id(0))), Some(1));
+        l.moves(id(1), Fate::Offered, Fate::CoreDrop);
+        l.moves(id(2), Fate::Offered, Fate::InFifo);
+        l.delivered(id(2), 0x2000);
+        assert_eq!(l.origin(id(2)), Some((1, 3)));
         l.posted(0x2000);
-        l.moves(3, Fate::Offered, Fate::InFifo);
-        let c = l.cohort();
+        l.moves(id(3), Fate::Offered, Fate::InFifo);
+        let c = l.all(Which::Cohort);
         assert_eq!((c.offered, c.forwarded, c.core_drop, c.host_drop, c.in_rx_fifo), (4, 1, 1, 1, 1));
-        let model = ModelCounters { arrived: 4, filtered: 0, refused: 1, fifo_packets: 1, delivered: 2, returned: 1 };
-        assert_eq!(l.audit(&model), Vec::<String>::new());
-        let wrong = ModelCounters { refused: 2, ..model };
-        assert_eq!(l.audit(&wrong), ["refused: the ledger has 1 packets, the model 2"]);
+        assert_eq!(l.port(0, Which::Total), Counts::default());
+        assert_eq!(l.queues(1, Which::Cohort, 4)[3].host_drop, 1);
+        assert!(l.cohort_undecided());
+        let mut model = ModelCounters {
+            arrived: 4,
+            fifo_packets: 1,
+            returned: 1,
+            queues: vec![queue(0, 1, 1), queue(0, 0, 0), queue(0, 0, 0), queue(0, 0, 1)],
+            ..ModelCounters::default()
+        };
+        assert_eq!(l.audit(1, &model), Vec::<String>::new());
+        model.queues[3].core_drops = 2;
+        assert_eq!(l.audit(1, &model), ["port 1, CoreDrop of queue 3: the ledger has 0 packets, the model 2"]);
+        assert!(l.violations().is_empty());
     }
 
     #[test]
     fn violations_name_packets() {
-        let mut l = Ledger::new(true);
+        let mut l = Ledger::new(1, true);
         l.offered(0);
         l.moves(0, Fate::InFifo, Fate::Held);
         l.returned(Some(0), Some(7));
-        let found = l.audit(&ModelCounters::default());
-        assert!(found[0].contains("packet 0 should go from InFifo"));
-        assert!(found[1].contains("packet 0 was sent, its bytes say Some(7)"));
+        let found = l.violations();
+        assert!(found[0].contains("packet 0 of port 0 should go from InFifo"));
+        assert!(found[1].contains("packet 0x0 was sent, its bytes say Some(7)"));
+    }
+
+    #[test]
+    fn a_reset_loses_what_the_port_held() {
+        let mut l = Ledger::new(2, true);
+        for id in [0, PORT1] {
+            l.offered(id);
+            l.moves(id, Fate::Offered, Fate::InFifo);
+            l.delivered(id, 0x1000 + id);
+        }
+        l.reset(0);
+        assert_eq!((l.port(0, Which::Total).lost_in_reset, l.port(1, Which::Total).held_by_host), (1, 1));
     }
 }

@@ -1,25 +1,18 @@
-//! Interrupt moderation of the 8254x: packet and absolute timers of receive and transmit, and the throttle (ITR).
-//! Source: 8254x Software Developer's Manual, sections 3.2.7 (receive), 3.3.6 (transmit), 13.4.17 to 13.4.45.
+//! Interrupt moderation: packet and absolute timers of receive and transmit (8254x), and a throttle for each vector (ITR,
+//! EITR). Sources: 8254x Software Developer's Manual, sections 3.2.7, 3.3.6, 13.4.17 to 13.4.45; 82599 data sheet,
+//! section 7.3.2.1.
 //!
 //! A delayed cause waits for its packet timer, which every further packet starts anew, or for its absolute timer, which
-//! the first packet has started. The throttle then keeps a distance between interrupts. Left out: small-packet
-//! interrupts (RSRPD), and the throttle's view of other causes than packets.
+//! the first packet has started. The throttle then keeps a distance between the interrupts of a vector. Left out:
+//! small-packet interrupts (RSRPD), low-latency interrupts (LLI), and the throttle's view of other causes than packets.
 
+use super::controller::Side;
 use wiretime_base::Ps;
 
 /// Unit of the packet and absolute timers: 1.024 us.
 const TIMER_UNIT: Ps = 1_024_000;
-/// Unit of the throttle: 256 ns.
-const THROTTLE_UNIT: Ps = 256_000;
-
-/// The two directions, each with its timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// RDTR and RADV.
-    Receive,
-    /// TIDV and TADV.
-    Transmit,
-}
+/// Vectors that a NIC has at most.
+pub const VECTORS: usize = 64;
 
 /// A side's timers, as registers give them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +23,13 @@ pub struct Delays {
     pub absolute: u32,
 }
 
+/// A vector: causes that wait, and when its next interrupt may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Vector {
+    waiting: u32,
+    next: Ps,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Timer {
     causes: u32,
@@ -38,11 +38,16 @@ struct Timer {
 }
 
 /// What waits, and since when.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Moderation {
     timers: [Timer; 2],
-    throttled: u32,
-    next: Ps,
+    vectors: [Vector; VECTORS],
+}
+
+impl Default for Moderation {
+    fn default() -> Self {
+        Self { timers: [Timer::default(); 2], vectors: [Vector::default(); VECTORS] }
+    }
 }
 
 /// What is to be done about causes.
@@ -85,18 +90,19 @@ impl Moderation {
         std::mem::take(&mut timer.causes)
     }
 
-    /// Causes are to be raised at `t`, no sooner than `throttle` after the last interrupt.
-    pub fn raise(&mut self, t: Ps, causes: u32, throttle: u32) -> Verdict {
-        if t < self.next {
-            let first = self.throttled == 0;
-            self.throttled |= causes;
-            return if first && causes != 0 { Verdict::Wait(self.next) } else { Verdict::Nothing };
+    /// Causes of a vector are to be raised at `t`, no sooner than `throttle` after its last interrupt.
+    pub fn raise(&mut self, t: Ps, vector: u8, causes: u32, throttle: Ps) -> Verdict {
+        let v = &mut self.vectors[usize::from(vector) % VECTORS];
+        if t < v.next {
+            let first = v.waiting == 0;
+            v.waiting |= causes;
+            return if first && causes != 0 { Verdict::Wait(v.next) } else { Verdict::Nothing };
         }
-        let causes = causes | std::mem::take(&mut self.throttled);
+        let causes = causes | std::mem::take(&mut v.waiting);
         if causes == 0 {
             return Verdict::Nothing;
         }
-        self.next = t + Ps::from(throttle & 0xffff) * THROTTLE_UNIT;
+        v.next = t + throttle;
         Verdict::Raise(causes)
     }
 }
@@ -123,12 +129,13 @@ mod tests {
     #[test]
     fn the_throttle_keeps_its_distance() {
         let mut m = Moderation::default();
-        let distance = 100 * THROTTLE_UNIT;
-        assert_eq!(m.raise(0, 1, 100), Verdict::Raise(1));
-        assert_eq!(m.raise(10, 2, 100), Verdict::Wait(distance));
-        assert_eq!(m.raise(20, 4, 100), Verdict::Nothing);
-        assert_eq!(m.raise(distance, 0, 100), Verdict::Raise(6));
-        assert_eq!(m.raise(2 * distance, 0, 100), Verdict::Nothing);
-        assert_eq!([m.raise(3 * distance, 1, 0), m.raise(3 * distance, 1, 0)], [Verdict::Raise(1); 2], "off");
+        let distance = 25_600_000;
+        assert_eq!(m.raise(0, 0, 1, distance), Verdict::Raise(1));
+        assert_eq!(m.raise(10, 0, 2, distance), Verdict::Wait(distance));
+        assert_eq!(m.raise(15, 1, 2, distance), Verdict::Raise(2), "another vector has its own");
+        assert_eq!(m.raise(20, 0, 4, distance), Verdict::Nothing);
+        assert_eq!(m.raise(distance, 0, 0, distance), Verdict::Raise(6));
+        assert_eq!(m.raise(2 * distance, 0, 0, distance), Verdict::Nothing);
+        assert_eq!([m.raise(3 * distance, 0, 1, 0), m.raise(3 * distance, 0, 1, 0)], [Verdict::Raise(1); 2], "off");
     }
 }

@@ -1,5 +1,6 @@
 //! A descriptor ring as the NIC sees it: what is posted, what it has fetched and holds, what it has finished.
 
+use super::controller::Thresholds;
 use crate::params;
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ pub struct Ring<D> {
     /// Descriptors held: index and content.
     pub held: VecDeque<(u32, D)>,
     capacity: usize,
-    prefetch_below: usize,
+    prefetch_below: u32,
     /// Next descriptor to fetch.
     fetch: u32,
     /// Next descriptor to finish.
@@ -26,7 +27,7 @@ impl<D> Ring<D> {
         Self {
             held: VecDeque::with_capacity(p.descriptor_cache as usize),
             capacity: p.descriptor_cache as usize,
-            prefetch_below: p.descriptor_prefetch as usize,
+            prefetch_below: p.descriptor_prefetch,
             fetch: 0,
             head: 0,
             tail: 0,
@@ -60,14 +61,19 @@ impl<D> Ring<D> {
     }
 
     /// Begins a fetch where one is due: first index and number, in one read (the ring's end cuts it).
-    pub fn begin_fetch(&mut self, entries: u32) -> Option<(u32, u32)> {
-        if self.fetching > 0 || self.held.len() >= self.prefetch_below || entries == 0 {
+    ///
+    /// The driver's prefetch threshold counts where it is set. Its host threshold holds a fetch back until so many are
+    /// posted, unless the NIC has none left.
+    pub fn begin_fetch(&mut self, entries: u32, t: Thresholds) -> Option<(u32, u32)> {
+        let below = if t.prefetch == 0 { self.prefetch_below } else { t.prefetch };
+        if self.fetching > 0 || self.held.len() as u32 >= below || entries == 0 {
             return None;
         }
         let index = self.fetch % entries;
-        let room = (self.capacity - self.held.len()) as u32;
-        let count = self.unfetched(entries).min(room).min(entries - index);
-        if count == 0 {
+        let room = self.capacity.saturating_sub(self.held.len()) as u32;
+        let posted = self.unfetched(entries);
+        let count = posted.min(room).min(entries - index);
+        if count == 0 || posted < t.host && !self.held.is_empty() {
             return None;
         }
         self.fetch = (index + count) % entries;
@@ -105,7 +111,7 @@ mod tests {
                 let post = post.min(entries - 1 - r.outstanding(entries).min(entries - 1));
                 r.tail = (r.tail + post) % entries;
                 posted += u64::from(post);
-                while let Some((index, count)) = r.begin_fetch(entries) {
+                while let Some((index, count)) = r.begin_fetch(entries, Thresholds::default()) {
                     prop_assert_eq!(index, next % entries);
                     next = (index + count) % entries;
                     fetched += u64::from(count);
@@ -117,7 +123,7 @@ mod tests {
                     r.head = (r.head + 1) % entries;
                 }
             }
-            while let Some((_, count)) = r.begin_fetch(entries) {
+            while let Some((_, count)) = r.begin_fetch(entries, Thresholds::default()) {
                 fetched += u64::from(count);
                 r.fetching = 0;
             }

@@ -122,10 +122,26 @@ pub struct Iommu {
     pub walkers: u32,
 }
 
-/// The NIC's resources; its function is that of an Intel 82540EM.
+/// Register interface and descriptors: what the guest's driver sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Interface {
+    /// Intel 82540EM: one queue a direction, INTx.
+    #[serde(rename = "8254x")]
+    I8254x,
+    /// Intel 82599: many queues, RSS, MSI-X.
+    #[serde(rename = "82599")]
+    I82599,
+}
+
+/// The NIC: its register interface and its resources. The same resources may be had with either interface.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
+    /// Register interface.
+    pub interface: Interface,
+    /// NICs, each with a link and a generator of its own.
+    #[schemars(range(min = 1, max = 4), extend("unit" = "ports"))]
+    pub ports: u32,
     /// Receive FIFO.
     pub rx_fifo: Bytes,
     /// Transmit FIFO.
@@ -133,12 +149,20 @@ pub struct Nic {
     /// Descriptors that the NIC holds for a ring.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "descriptors"))]
     pub descriptor_cache: u32,
-    /// Fetches more descriptors when it holds fewer than this.
+    /// Fetches more descriptors when it holds fewer than this, unless the driver's PTHRESH says otherwise.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "descriptors"))]
     pub descriptor_prefetch: u32,
-    /// Received descriptors written back together while packets wait; at once when none does.
+    /// Received descriptors written back together while packets wait, unless the driver's WTHRESH says otherwise.
     #[schemars(range(min = 1, max = 64), extend("unit" = "descriptors"))]
     pub descriptor_write_back: u32,
+    /// Longest time that received descriptors wait for company when no packet follows; 0: they are written back at once.
+    pub descriptor_write_back_timer: Duration,
+    /// DMA reads under way, of descriptors or payload.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "transfers"))]
+    pub dma_reads: u32,
+    /// DMA writes under way that the link has not taken.
+    #[schemars(range(min = 1, max = 1024), extend("unit" = "transfers"))]
+    pub dma_writes: u32,
     /// Fixed processing time of a packet from the FIFO to its DMA, and from its DMA to the FIFO.
     pub packet_latency: Duration,
     /// Packets whose payload is being read, at most.

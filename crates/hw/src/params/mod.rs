@@ -9,7 +9,7 @@ mod io;
 mod memory;
 
 pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
-pub use io::{Bus, Io, IoPath, Iommu, Link, Nic, Pcie};
+pub use io::{Bus, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
 pub use memory::{
     Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache, Replacement, SharedCache,
 };

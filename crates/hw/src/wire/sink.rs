@@ -1,6 +1,6 @@
 //! The sink: takes what the NIC sends, recognises answers by their probe, measures latency.
 
-use super::generator::MAGIC;
+use super::frames::MAGIC;
 use hdrhistogram::Histogram;
 use wiretime_base::Ps;
 

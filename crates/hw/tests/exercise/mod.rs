@@ -1,15 +1,13 @@
 //! A small load on every model: two cores with all kinds of instructions and accesses, and a NIC that forwards. What
 //! comes out is every statistic and every time: a changed machine shows in it.
 
-use std::cell::RefCell;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Walk, Walker};
-use wiretime_hw::memory::{GuestMemory, MemorySystem};
-use wiretime_hw::nic::e1000::{reg, Registers, SharedRegisters, SHARED};
-use wiretime_hw::nic::Port;
+use wiretime_hw::memory::MemorySystem;
+use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Generator, Sink, Traffic};
+use wiretime_hw::wire::{Arrivals, Load, Traffic};
 
 /// xorshift64*.
 pub struct Random(pub u64);
@@ -230,100 +228,36 @@ fn strides(p: &Platform, signature: &mut Vec<u64>) {
     values(signature, memory.private_stats(0));
 }
 
-struct Page(RefCell<Vec<u32>>);
-
-impl SharedRegisters for Page {
-    fn load(&self, offset: u64) -> u32 {
-        self.0.borrow()[((offset - SHARED.start) / 4) as usize]
-    }
-    fn store(&self, offset: u64, value: u32) {
-        self.0.borrow_mut()[((offset - SHARED.start) / 4) as usize] = value;
-    }
-}
-
-struct Ram(Vec<u8>);
-
-impl GuestMemory for Ram {
-    fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        let at = address as usize;
-        self.0.get(at..at + data.len()).map(|s| data.copy_from_slice(s)).is_some()
-    }
-    fn write(&mut self, address: u64, data: &[u8]) -> bool {
-        let at = address as usize;
-        self.0.get_mut(at..at + data.len()).map(|s| s.copy_from_slice(data)).is_some()
-    }
-}
-
-const RING: u32 = 256;
-const RX_RING: u64 = 0;
-const TX_RING: u64 = 1 << 16;
-const BUFFERS: u64 = 1 << 20;
-const BUFFER: u64 = 4096;
-const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 const STEP: Ps = 400_000;
 
 /// A NIC that forwards what comes, by a driver that looks every 400 ns: `burst` packets at most.
 fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
-    let mut memory = MemorySystem::new(p, 1);
-    let line = (p.link.rate, p.link.gap_bytes);
-    let rate = rate.parse().expect("a rate");
-    let generator = Generator::new(Traffic::Udp, length, rate, 42, line, MAC).expect("a generator");
-    let pages = Page(RefCell::new(vec![0; ((SHARED.end - SHARED.start) / 4) as usize]));
-    let mut port = Port::new(p, Registers::new(MAC, pages), generator, Sink::new(42), true);
-    let mut ram = Ram(vec![0; (BUFFERS + u64::from(RING) * BUFFER) as usize]);
-    for i in 0..u64::from(RING) {
-        let buffer = (BUFFERS + i * BUFFER).to_le_bytes();
-        ram.write(RX_RING + i * 16, &buffer);
-    }
-    for (offset, value) in [
-        (reg::RDBAL, RX_RING as u32),
-        (reg::RDLEN, RING * 16),
-        (reg::TDBAL, TX_RING as u32),
-        (reg::TDLEN, RING * 16),
-        (reg::RCTL, 1 << 1 | 1 << 3 | 1 << 15),
-        (reg::TCTL, 1 << 1 | 1 << 3),
-    ] {
-        port.write_register(offset, value);
-    }
-    port.doorbell(0, reg::RDT, RING - 1);
-    port.start_traffic(0, 0, 1_000_000_000);
-    let (mut next, mut free, mut now) = (0u32, RING - 1, 0);
+    let load = Load {
+        traffic: Traffic::Udp,
+        packet_size: length,
+        rate: rate.parse().expect("a rate"),
+        timestamp_offset: 42,
+        arrivals: Arrivals::Constant,
+        flows: 1,
+        seed: 1,
+    };
+    let mut host = Host::new(p, &load, 256, true).expect("a host");
+    host.shared.cohort = 0..1_000_000_000;
+    host.port.start_traffic(0, &mut host.shared);
+    let mut now = 0;
     for step in 0..600 {
         now += STEP;
-        port.advance(now, &mut memory, &ram);
-        port.writes.apply(now, &mut ram);
-        let mut taken = 0;
-        while taken < burst {
-            let at = RX_RING + u64::from(next) * 16;
-            let mut d = [0; 16];
-            ram.read(at, &mut d);
-            if d[12] & 1 == 0 {
-                break;
-            }
-            // A core looks at the packet, and sends it back from where it is.
-            memory.load(0, BUFFERS + u64::from(next) * BUFFER, 0, step * 1200);
-            ram.write(at + 12, &[0]);
-            let mut t = [0; 16];
-            t[..8].copy_from_slice(&d[..8]);
-            t[8..10].copy_from_slice(&d[8..10]);
-            t[11] = 1 | 2 | 8;
-            ram.write(TX_RING + u64::from(next) * 16, &t);
-            next = (next + 1) % RING;
-            taken += 1;
-        }
-        if taken > 0 {
-            port.doorbell(now, reg::TDT, next);
-            free = (free + taken) % RING;
-            port.doorbell(now, reg::RDT, free);
-        }
+        host.advance(now);
+        host.touch(step * 1200);
+        host.poll(now, burst);
     }
-    let stats = port.stats();
+    let stats = host.port.stats(1);
     values(signature, &stats.receive);
     values(signature, &stats.transmit);
     values(signature, &stats.io);
-    values(signature, memory.stats());
-    values(signature, memory.dram_stats());
-    let sink = &port.sink;
+    values(signature, host.memory.stats());
+    values(signature, host.memory.dram_stats());
+    let sink = &host.shared.sink;
     signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
 }
 

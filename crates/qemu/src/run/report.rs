@@ -1,13 +1,16 @@
 //! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
 
 use super::{lock, Run};
+use crate::control::RunSettings;
+use crate::vfio::Nics;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{CoreStats, StallStats, TlbStats};
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
-use wiretime_hw::nic::PortStats;
+use wiretime_hw::nic::{Counts, DropState, Lateness, PortStats, QueueStats, Which};
+use wiretime_hw::params::Interface;
 
 /// All counters at one time.
 pub struct Snapshot {
@@ -19,7 +22,7 @@ pub struct Snapshot {
     pub memory: MemoryStats,
     pub objects: ObjectStats,
     pub dram: DramStats,
-    pub port: PortStats,
+    pub ports: Vec<PortStats>,
     pub instructions: Vec<u64>,
     pub hash: u64,
 }
@@ -27,6 +30,33 @@ pub struct Snapshot {
 fn group<G: StatGroup>(from: &G, to: &G) -> Value {
     let names = G::STATS.iter().map(|s| s.name.to_owned());
     Value::Object(names.zip(to.since(from).values().into_iter().map(Value::from)).collect::<Map<_, _>>())
+}
+
+/// The sum of a group over ports, of what happened between two times.
+fn summed<'a, G: StatGroup + 'a>(pairs: impl Iterator<Item = (&'a G, &'a G)>) -> Value {
+    let mut sum = vec![0u64; G::STATS.len()];
+    for (from, to) in pairs {
+        sum.iter_mut().zip(to.since(from).values()).for_each(|(s, v)| *s = s.wrapping_add(v));
+    }
+    Value::Object(G::STATS.iter().zip(sum).map(|(s, v)| (s.name.to_owned(), v.into())).collect::<Map<_, _>>())
+}
+
+fn queue(a: &QueueStats, b: &QueueStats) -> Value {
+    json!({
+        "receive": group(&a.receive, &b.receive),
+        "transmit": group(&a.transmit, &b.transmit),
+        "driver": group(&a.driver, &b.driver),
+    })
+}
+
+fn port(a: &PortStats, b: &PortStats) -> Value {
+    let queues: Vec<Value> = a.queues.iter().zip(&b.queues).map(|(a, b)| queue(a, b)).collect();
+    json!({
+        "receive": group(&a.receive, &b.receive),
+        "transmit": group(&a.transmit, &b.transmit),
+        "io": group(&a.io, &b.io),
+        "queues": queues,
+    })
 }
 
 fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
@@ -45,9 +75,10 @@ fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
         "memory": group(&a.memory, &b.memory),
         "objects": group(&a.objects, &b.objects),
         "dram": group(&a.dram, &b.dram),
-        "receive": group(&a.port.receive, &b.port.receive),
-        "transmit": group(&a.port.transmit, &b.port.transmit),
-        "io": group(&a.port.io, &b.port.io),
+        "receive": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.receive, &b.receive))),
+        "transmit": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.transmit, &b.transmit))),
+        "io": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.io, &b.io))),
+        "ports": a.ports.iter().zip(&b.ports).map(|(a, b)| port(a, b)).collect::<Vec<_>>(),
     })
 }
 
@@ -87,16 +118,111 @@ fn ns(ps: Ps) -> f64 {
     ps as f64 / 1000.0
 }
 
+/// Points of the time series of occupancies.
+pub const OCCUPANCY_POINTS: Ps = 200;
+
+/// What became of packets, before the program stops and resets the device.
+#[derive(Clone)]
+pub struct Account {
+    cohort: Counts,
+    load: Counts,
+    total: Counts,
+    /// The cohort by port and by queue.
+    ports: Vec<(Counts, Vec<Counts>)>,
+    violations: Vec<String>,
+}
+
+/// Closes the books.
+pub fn account(nics: &Nics, settings: &RunSettings) -> Account {
+    let ledger = &nics.shared.ledger;
+    let mut violations = ledger.violations();
+    violations.extend(nics.devices.iter().flat_map(|d| d.port.audit(&nics.shared)));
+    let queues = settings.queues as usize;
+    Account {
+        cohort: ledger.all(Which::Cohort),
+        load: ledger.all(Which::Load),
+        total: ledger.all(Which::Total),
+        ports: (0..nics.devices.len())
+            .map(|i| (ledger.port(i, Which::Cohort), ledger.queues(i, Which::Cohort, queues)))
+            .collect(),
+        violations,
+    }
+}
+
+/// By port and queue: the cohort, bursts, replenishments, transitions of what was full at drops.
+fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
+    let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
+    let one = |(i, (counts, queues)): (usize, &(Counts, Vec<Counts>))| {
+        let port = &nics.devices[i].port;
+        let queues: Vec<Value> = queues
+            .iter()
+            .enumerate()
+            .map(|(q, counts)| {
+                let (bursts, available) = port.driver_histograms(q);
+                json!({ "cohort": counts, "burst_sizes": bursts, "available_at_replenish": available })
+            })
+            .collect();
+        let transitions: Vec<Value> = port
+            .drop_transitions()
+            .iter()
+            .enumerate()
+            .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, &n)| (from, to, n)))
+            .filter(|&(_, _, n)| n > 0)
+            .map(|(from, to, n)| json!({ "before": DropState::name(from), "at": DropState::name(to), "drops": n }))
+            .collect();
+        json!({
+            "offered_gbps": gbps(nics.shared.cohort_bytes[i]),
+            "forwarded_gbps": gbps(nics.shared.cohort_returned_bytes[i]),
+            "cohort": counts,
+            "queues": queues,
+            "drop_transitions": transitions,
+        })
+    };
+    account.ports.iter().enumerate().map(one).collect()
+}
+
+/// Fill of FIFOs and rings over the measurement: a table a port.
+fn occupancy(run: &Run) -> Value {
+    let step = run.settings.duration.ps() / OCCUPANCY_POINTS;
+    let ports = run.occupancy.first().map_or(0, Vec::len);
+    let rows = |i: usize| run.occupancy.iter().map(|point| point[i].to_vec()).collect::<Vec<_>>();
+    json!({
+        "interval_ns": step as f64 / 1000.0,
+        "columns": ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"],
+        "ports": (0..ports).map(rows).collect::<Vec<_>>(),
+    })
+}
+
+/// The timeline, where one was wanted.
+pub fn trace(run: &Run) -> Value {
+    if run.settings.trace_length.ps() == 0 {
+        return Value::Null;
+    }
+    let mut nics = lock(&run.nics);
+    let ports: Vec<Value> = nics
+        .devices
+        .iter_mut()
+        .map(|d| {
+            let (records, lost) = d.port.take_trace();
+            json!({ "records": records, "lost": lost })
+        })
+        .collect();
+    let start = run.start.as_ref().map_or(0, |s| s.time) + run.settings.trace_start.ps();
+    json!({ "start_ps": start, "ports": ports })
+}
+
 /// The engine's part of `result.json`.
 pub fn result(run: &Run, t: Ps, status: u32) -> Value {
-    let nic = lock(&run.nic);
+    let nics = lock(&run.nics);
     let control = lock(&run.control);
-    let (cohort, load, total, violations) = run.account.clone().unwrap_or_else(|| nic.port.account());
-    let sink = &nic.port.sink;
+    let account = run.account.clone().unwrap_or_else(|| account(&nics, &run.settings));
+    let cohort = &account.cohort;
+    let sink = &nics.shared.sink;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
-    let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
+    let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
     let lost = cohort.offered - cohort.forwarded;
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
+    let late = lateness(&nics);
     let latency = (sink.count() > 0).then(|| {
         json!({
             "mean": sink.mean() / 1000.0,
@@ -116,23 +242,27 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         .collect();
     let histogram: Vec<Value> = sink.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
     json!({
-        "offered_gbps": gbps(nic.port.cohort_bytes()),
-        "forwarded_gbps": gbps(nic.port.cohort_returned_bytes()),
+        "offered_gbps": gbps(&nics.shared.cohort_bytes),
+        "forwarded_gbps": gbps(&nics.shared.cohort_returned_bytes),
         "offered_mpps": cohort.offered as f64 * 1000.0 / duration_ns,
         "forwarded_mpps": cohort.forwarded as f64 * 1000.0 / duration_ns,
         "loss_percent": if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
         "latency_ns": latency,
         "latency_histogram_ns": histogram,
+        "latency_hops_ns": nics.shared.journeys.hops(),
+        "latency_hops_packets": [nics.shared.journeys.complete, nics.shared.journeys.incomplete],
         "cohort": cohort,
-        "load": load,
-        "total": total,
-        "ledger_violations": violations,
+        "load": account.load,
+        "total": account.total,
+        "ledger_violations": account.violations,
+        "ports": ports(&nics, &account, duration_ns),
+        "occupancy": occupancy(run),
         "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
         "series": first.and_then(|first| series(run, first)),
         "execution": {
             "instructions": run.instructions.clone(),
             "timed_instructions": run.timed_instructions,
-            "interrupts": run.interrupts,
+            "interrupts": run.places.interrupts,
             "hash": format!("{:016x}", run.hash),
             "simulated_ns": t / 1000,
             "at": points,
@@ -142,25 +272,33 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
             "max": ns(run.lateness.max),
         },
         "doorbell_lateness_ns": {
-            "mean": if nic.port.late.count == 0 { 0.0 } else { ns(nic.port.late.total) / nic.port.late.count as f64 },
-            "max": ns(nic.port.late.max),
+            "mean": if late.count == 0 { 0.0 } else { ns(late.total) / late.count as f64 },
+            "max": ns(late.max),
         },
         "guest": { "status": status, "figures": control.figures.clone() },
-        "warnings": warnings(run, &nic),
+        "warnings": warnings(run, &nics),
     })
 }
 
-fn warnings(run: &Run, nic: &crate::vfio::NicDevice) -> Vec<String> {
+/// How late doorbells were seen, over all ports.
+fn lateness(nics: &Nics) -> Lateness {
+    nics.devices.iter().map(|d| d.port.late).fold(Lateness::default(), |a, b| Lateness {
+        count: a.count + b.count,
+        total: a.total + b.total,
+        max: a.max.max(b.max),
+    })
+}
+
+fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
     let mut list = Vec::new();
-    if nic.trapped_doorbells > 0 && run.settings.mapped_doorbells && run.interrupts == 0 {
-        list.push(format!(
-            "trapped_doorbells: {} doorbells trapped; timing is the same, the run is slower",
-            nic.trapped_doorbells
-        ));
+    let trapped: u64 = nics.devices.iter().map(|d| d.trapped_doorbells).sum();
+    let traps_anyway = run.platform.nic.interface == Interface::I82599;
+    if trapped > 0 && run.settings.mapped_doorbells && run.places.interrupts == 0 && !traps_anyway {
+        list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
     if quantum > lookahead {
-        let late = nic.port.late;
+        let late = lateness(nics);
         list.push(format!(
             "system.quantum: {} ns is beyond the lookahead of {} ns: devices saw {} doorbells late, by {:.1} ns on \
              average and {:.1} ns at most",
@@ -171,11 +309,12 @@ fn warnings(run: &Run, nic: &crate::vfio::NicDevice) -> Vec<String> {
             ns(late.max)
         ));
     }
-    if nic.port.line_limited() {
+    if nics.devices.iter().any(|d| d.port.line_limited()) {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
     }
-    if nic.port.writes.refused > 0 {
-        list.push(format!("refused_dma_writes: {} DMA writes outside guest memory", nic.port.writes.refused));
+    let refused: u64 = nics.devices.iter().map(|d| d.port.writes.refused).sum();
+    if refused > 0 {
+        list.push(format!("refused_dma_writes: {refused} DMA writes outside guest memory"));
     }
     list
 }

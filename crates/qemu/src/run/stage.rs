@@ -10,7 +10,6 @@ use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::time::Instant;
 use wiretime_base::{Ps, PS_PER_NS};
-use wiretime_hw::nic::e1000::SHARED;
 use wiretime_hw::nic::Phase;
 
 /// Where the run is.
@@ -87,16 +86,16 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
 
 impl Run {
     fn draining_tick(&mut self, t: Ps) {
-        let idle = lock(&self.nic).port.next_time().is_none() && self.next_write == Ps::MAX;
+        let idle = lock(&self.nics).devices.iter().all(|d| d.port.next_time().is_none()) && !self.dma_pending();
         if !idle {
             self.begin = t;
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
             self.begin = t;
-            let mut nic = lock(&self.nic);
-            nic.port.ledger.drained();
-            self.account = Some(nic.port.account());
-            drop(nic);
+            let mut nics = lock(&self.nics);
+            nics.shared.ledger.drained();
+            self.account = Some(report::account(&nics, &self.settings));
+            drop(nics);
             lock(&self.control).phase = GuestPhase::Stop;
         }
     }
@@ -115,9 +114,10 @@ impl Run {
             if self.start.is_some() && self.end.is_none() {
                 self.end = Some(self.snapshot(t));
             }
-            let profile = self.settings.profile.then(|| self.profile.report(&lock(&self.nic).ram));
+            let profile = self.settings.profile.then(|| self.profile.report(&self.ram));
             let result = report::result(self, t, status);
-            return Some((json!({ "result": result, "profile": profile, "host": self.host() }), 0));
+            let trace = report::trace(self);
+            return Some((json!({ "result": result, "profile": profile, "trace": trace, "host": self.host() }), 0));
         }
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
@@ -151,21 +151,22 @@ impl Run {
         if !start {
             return None;
         }
-        {
-            let nic = lock(&self.nic);
-            if let Some(bar) = nic.bar_address() {
-                self.bar = bar;
-                if self.settings.mapped_doorbells {
-                    self.device_pages = bar + SHARED.start..bar + SHARED.end;
-                }
-            }
-        }
+        let platform = self.platform.clone();
+        self.find_places(&platform);
         self.stage = Stage::Traffic;
         self.clocks.traffic = Some(Instant::now());
         // From the end of the current window on: nothing of the past changes.
         self.begin = window_end;
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
-        lock(&self.nic).port.start_traffic(self.begin, warm_up, duration);
+        let (measure, trace) = (self.begin + warm_up, self.settings.trace_start.ps());
+        let window = measure + trace..measure + trace + self.settings.trace_length.ps();
+        let mut nics = lock(&self.nics);
+        let nics = &mut *nics;
+        nics.shared.cohort = measure..measure + duration;
+        for nic in &mut nics.devices {
+            nic.port.start_traffic(self.begin, &mut nics.shared);
+            nic.port.start_trace(window.clone());
+        }
         Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.quantum() })
     }
 
@@ -175,10 +176,16 @@ impl Run {
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t));
             self.profile.on = self.settings.profile;
+            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.record_driver(true));
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t));
             self.profile.on = false;
+            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.record_driver(false));
+        }
+        let step = (self.settings.duration.ps() / report::OCCUPANCY_POINTS).max(1);
+        if self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
+            self.occupancy.push(lock(&self.nics).devices.iter().map(|d| d.port.occupancy()).collect());
         }
         let step = self.settings.interval.ps();
         if step > 0 && self.start.is_some() && self.end.is_none() && t >= measure + (self.series.len() as Ps + 1) * step
@@ -188,9 +195,9 @@ impl Run {
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
             return None;
         }
-        let decided = lock(&self.nic).port.ledger.cohort().undecided() == 0;
+        let decided = !lock(&self.nics).shared.ledger.cohort_undecided();
         if decided || t >= end + self.settings.follow.ps() {
-            lock(&self.nic).port.stop_traffic(t);
+            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.stop_traffic(t));
             self.stage = Stage::Draining;
             self.clocks.draining = Some(Instant::now());
             self.begin = t;
@@ -202,15 +209,17 @@ impl Run {
     /// Ready means that the program polls, which the register interface does not show: once the receive unit is on
     /// and its ring filled, a packet every now and then finds out.
     fn receiver_ready(&mut self, window_end: Ps) -> bool {
-        let mut nic = lock(&self.nic);
-        if nic.port.phase() == Phase::Quiet && nic.port.ready() {
-            nic.port.trickle(window_end, TRICKLE);
+        let mut nics = lock(&self.nics);
+        let quiet = nics.devices.iter().all(|d| d.port.phase() == Phase::Quiet);
+        if quiet && nics.devices.iter().all(|d| d.port.ready()) {
+            nics.devices.iter_mut().for_each(|d| d.port.trickle(window_end, TRICKLE));
         }
-        nic.port.host_takes_packets()
+        nics.shared.host_takes_packets()
     }
 
     fn snapshot(&self, t: Ps) -> Snapshot {
-        let nic = lock(&self.nic);
+        let nics = lock(&self.nics);
+        let queues = self.settings.queues as usize;
         Snapshot {
             time: t,
             cores: self.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
@@ -220,7 +229,7 @@ impl Run {
             memory: self.memory.stats().clone(),
             objects: self.memory.objects.stats(),
             dram: self.memory.dram_stats().clone(),
-            port: nic.port.stats(),
+            ports: nics.devices.iter().map(|d| d.port.stats(queues)).collect(),
             instructions: self.instructions.clone(),
             hash: self.hash,
         }
@@ -276,7 +285,7 @@ pub extern "C" fn at_exit(_: *mut c_void) {
     let instructions = e.run.instructions.clone();
     let figures = lock(&e.run.control).figures.clone();
     let host = e.run.host();
-    let interrupts = e.run.interrupts;
+    let interrupts = e.run.places.interrupts;
     e.control.send(json!({ "left": {
         "instructions": instructions, "hash": hash, "interrupts": interrupts, "figures": figures,
     }, "host": host }));

@@ -4,11 +4,13 @@
 //! request is answered at once (QEMU holds its big lock meanwhile), and never with an error: an access outside reads
 //! as all ones and writes nothing.
 
-mod devices;
+mod control;
+mod nic;
 mod protocol;
 mod server;
 
-pub use devices::{ControlDevice, GuestPhase, NicDevice};
+pub use control::{ControlDevice, GuestPhase};
+pub use nic::Nics;
 use server::serve_device;
 
 use crate::run::Run;
@@ -37,7 +39,9 @@ pub trait PciDevice: Send {
 ///
 /// # Errors
 /// One line where a thread cannot start.
-pub fn serve(nic: OwnedFd, control: OwnedFd, run: &Run) -> Result<(), String> {
-    serve_device("nic", nic, run.nic_device())?;
-    serve_device("control", control, run.control_device())
+pub fn serve(nics: Vec<OwnedFd>, control: OwnedFd, run: &Run) -> Result<(), String> {
+    for (i, fd) in nics.into_iter().enumerate() {
+        serve_device(&format!("nic{i}"), fd, run.nics(), move |nics: &mut Nics| &mut nics.devices[i])?;
+    }
+    serve_device("control", control, run.control_device(), |control: &mut ControlDevice| control)
 }

@@ -11,6 +11,8 @@ const REGION_BAR0: u32 = 0;
 const REGION_CONFIG: u32 = 7;
 const CONFIG_SIZE: u64 = 256;
 const IRQ_INTX: u32 = 0;
+const IRQ_MSIX: u32 = 2;
+const LAST_BAR: u32 = 5;
 const IRQ_INDEXES: u32 = 5;
 
 const FLAG_READ: u32 = 1;
@@ -20,11 +22,17 @@ const FLAG_CAPS: u32 = 8;
 const CAP_SPARSE_MMAP: u16 = 1;
 const REGION_INFO: u32 = 32;
 
-/// Serves `device` to the one client that connects to the listening socket `fd`, in a thread of its own.
+/// Serves the device that `select` finds in `owner` to the one client that connects to the listening socket `fd`, in a
+/// thread of its own.
 ///
 /// # Errors
 /// One line where the thread cannot start.
-pub fn serve_device(name: &str, fd: OwnedFd, device: Arc<Mutex<dyn PciDevice>>) -> Result<(), String> {
+pub fn serve_device<T: Send + 'static>(
+    name: &str,
+    fd: OwnedFd,
+    owner: Arc<Mutex<T>>,
+    select: impl (Fn(&mut T) -> &mut dyn PciDevice) + Send + 'static,
+) -> Result<(), String> {
     std::thread::Builder::new()
         .name(format!("wiretime-{name}"))
         .spawn(move || {
@@ -34,8 +42,8 @@ pub fn serve_device(name: &str, fd: OwnedFd, device: Arc<Mutex<dyn PciDevice>>) 
                       // SAFETY: just accepted: ours alone.
             let connection = Connection(unsafe { OwnedFd::from_raw_fd(accepted) });
             while let Some(mut request) = connection.receive() {
-                let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-                if answer(&connection, &mut *device, &mut request).is_none() {
+                let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
+                if answer(&connection, select(&mut owner), &mut request).is_none() {
                     break;
                 }
             }
@@ -77,6 +85,10 @@ fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) 
         p::DEVICE_GET_REGION_INFO => region_info(connection, device, r),
         p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_INTX && has_intx(device) => {
             connection.reply(r, &words(&[16, 1 | 2 | 4, IRQ_INTX, 1]), None)
+        }
+        p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_MSIX && device.config().msix > 0 => {
+            let vectors = device.config().msix.into();
+            connection.reply(r, &words(&[16, 1 | 8, IRQ_MSIX, vectors]), None)
         }
         p::DEVICE_GET_IRQ_INFO => connection.refuse(r),
         p::REGION_READ => {
@@ -136,7 +148,7 @@ fn words(list: &[u32]) -> Vec<u8> {
 fn region_info(connection: &Connection, device: &mut dyn PciDevice, r: &Request) -> Option<()> {
     let index = r.u32(8);
     let size = match index {
-        REGION_BAR0 => device.config().bar.size,
+        0..=LAST_BAR => device.config().bar(index as usize).map_or(0, |bar| bar.size),
         REGION_CONFIG => CONFIG_SIZE,
         _ => 0,
     };

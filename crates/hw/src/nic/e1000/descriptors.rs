@@ -1,107 +1,39 @@
 //! Descriptors of the 8254x (Intel, PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual,
 //! sections 3.2 and 3.3): 16 bytes each.
 
-/// Bytes of any descriptor.
-pub const SIZE: u64 = 16;
+use crate::nic::checks::L3;
+use crate::nic::controller::{Completion, DESCRIPTOR};
+use crate::nic::descriptors::{buffer, half, word, Context, Data, Tx, TxDescriptor};
 
-/// Receive status: descriptor done, end of packet, ignore checksum.
-pub const RX_DD: u8 = 1;
-/// End of packet.
-pub const RX_EOP: u8 = 2;
-/// The checksum status says nothing.
-pub const RX_IXSM: u8 = 4;
+/// Receive status (byte 12): descriptor done, end of packet, ignore checksum, TCP/UDP checked, IP checked.
+const RX_DD: u8 = 1;
+const RX_EOP: u8 = 2;
+const RX_IXSM: u8 = 4;
+const RX_TCPCS: u8 = 0x20;
+const RX_IPCS: u8 = 0x40;
+/// Receive errors (byte 13): TCP/UDP checksum, IP checksum.
+const RX_TCPE: u8 = 0x20;
+const RX_IPE: u8 = 0x40;
 
-/// A receive descriptor written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RxWriteBack {
-    /// Buffer, as the driver gave it.
-    pub buffer: u64,
-    /// Bytes in this buffer.
-    pub length: u16,
-    /// Status bits.
-    pub status: u8,
-}
-
-impl RxWriteBack {
-    /// In memory's layout.
-    #[must_use]
-    pub fn bytes(self) -> [u8; SIZE as usize] {
-        let mut d = [0; SIZE as usize];
-        d[..8].copy_from_slice(&self.buffer.to_le_bytes());
-        d[8..10].copy_from_slice(&self.length.to_le_bytes());
-        d[12] = self.status;
-        d
-    }
-}
-
-/// The buffer address of a receive descriptor.
+/// A receive descriptor as it is written back; `checked`: whether checksum offload is on.
 #[must_use]
-pub fn rx_buffer(d: &[u8; SIZE as usize]) -> u64 {
-    u64::from_le_bytes([d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]])
-}
-
-/// Checksum and segmentation parameters of a context descriptor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Context {
-    /// IP checksum start, offset, end.
-    pub ip: [u16; 3],
-    /// TCP/UDP checksum start, offset, end.
-    pub l4: [u16; 3],
-    /// Payload bytes of the whole segmented packet.
-    pub payload: u32,
-    /// Segment size.
-    pub mss: u16,
-    /// Header bytes to repeat.
-    pub header: u8,
-    /// TCP rather than UDP.
-    pub tcp: bool,
-    /// IPv4 rather than IPv6.
-    pub ipv4: bool,
-    /// For segmentation.
-    pub tse: bool,
-}
-
-/// A data or legacy descriptor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Data {
-    /// Where the bytes are.
-    pub buffer: u64,
-    /// How many.
-    pub length: u32,
-    /// End of packet.
-    pub eop: bool,
-    /// Segment by the context.
-    pub tse: bool,
-    /// Insert the IP checksum, insert the TCP/UDP checksum (by the context).
-    pub ixsm: bool,
-    /// Insert the TCP/UDP checksum.
-    pub txsm: bool,
-    /// Legacy checksum insertion: offset and start.
-    pub legacy_checksum: Option<(u8, u8)>,
-    /// Insert this VLAN tag.
-    pub vlan: Option<u16>,
-}
-
-/// A transmit descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tx {
-    /// Sets a context.
-    Context(Context),
-    /// Carries bytes.
-    Data(Data),
-}
-
-/// A transmit descriptor as fetched: what it says, and whether it wants its status written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TxDescriptor {
-    /// What it says.
-    pub kind: Tx,
-    /// Report status (RS).
-    pub report: bool,
-    /// The interrupt may wait for the transmit timers (IDE).
-    pub delay: bool,
-    /// Second half, for the write-back.
-    pub upper: u64,
+pub fn write_back(c: &Completion, checked: bool) -> [u8; DESCRIPTOR as usize] {
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    let mut d = [0; DESCRIPTOR as usize];
+    d[..8].copy_from_slice(&c.buffer.to_le_bytes());
+    d[8..10].copy_from_slice(&c.length.to_le_bytes());
+    d[12] = RX_DD;
+    if c.last {
+        let v4 = c.checks.l3 == L3::V4;
+        d[12] |= RX_EOP;
+        d[12] |= if checked && (v4 || c.checks.l4_checked) {
+            flag(v4, RX_IPCS) | flag(c.checks.l4_checked, RX_TCPCS)
+        } else {
+            RX_IXSM
+        };
+        d[13] = flag(checked && c.checks.l3_bad, RX_IPE) | flag(checked && c.checks.l4_bad, RX_TCPE);
+    }
+    d
 }
 
 const EOP: u32 = 1 << 24;
@@ -111,49 +43,41 @@ const DEXT: u32 = 1 << 29;
 const VLE: u32 = 1 << 30;
 const IDE: u32 = 1 << 31;
 
-impl TxDescriptor {
-    /// Reads a descriptor; any bytes mean something.
-    #[must_use]
-    pub fn parse(d: &[u8; SIZE as usize]) -> Self {
-        let word = |at: usize| u32::from_le_bytes([d[at], d[at + 1], d[at + 2], d[at + 3]]);
-        let half = |at: usize| u16::from_le_bytes([d[at], d[at + 1]]);
-        let (lower, upper) = (word(8), word(12));
-        let extended = lower & DEXT != 0;
-        let kind = if extended && lower >> 20 & 0xf == 0 {
-            Tx::Context(Context {
-                ip: [u16::from(d[0]), u16::from(d[1]), half(2)],
-                l4: [u16::from(d[4]), u16::from(d[5]), half(6)],
-                payload: lower & 0xf_ffff,
-                mss: half(14),
-                header: d[13],
-                tcp: lower & 1 << 24 != 0,
-                ipv4: lower & 1 << 25 != 0,
-                tse: lower & 1 << 26 != 0,
-            })
-        } else {
-            Tx::Data(Data {
-                buffer: rx_buffer(d),
-                length: if extended { lower & 0xf_ffff } else { lower & 0xffff },
-                eop: lower & EOP != 0,
-                tse: extended && lower & IC_OR_TSE != 0,
-                ixsm: extended && upper & 1 << 8 != 0,
-                txsm: extended && upper & 1 << 9 != 0,
-                legacy_checksum: (!extended && lower & IC_OR_TSE != 0).then_some((d[10], d[13])),
-                vlan: (lower & VLE != 0).then_some(half(14)),
-            })
-        };
-        Self {
-            kind,
-            report: lower & RS != 0,
-            delay: lower & IDE != 0,
-            upper: u64::from(lower) | u64::from(upper) << 32,
-        }
-    }
-
-    /// The second half with DD set: what the NIC writes back.
-    #[must_use]
-    pub fn done(&self) -> [u8; 8] {
-        (self.upper | 1 << 32).to_le_bytes()
+/// Reads a transmit descriptor; any bytes mean something.
+#[must_use]
+pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
+    let (lower, upper) = (word(d, 8), word(d, 12));
+    let extended = lower & DEXT != 0;
+    let tse = lower & IC_OR_TSE != 0;
+    let kind = if extended && lower >> 20 & 0xf == 0 {
+        Tx::Context(Context {
+            ip: [u16::from(d[0]), u16::from(d[1]), half(d, 2)],
+            l4: [u16::from(d[4]), u16::from(d[5]), half(d, 6)],
+            payload: lower & 0xf_ffff,
+            mss: half(d, 14),
+            header: u16::from(d[13]),
+            tcp: lower & 1 << 24 != 0,
+            ipv4: lower & 1 << 25 != 0,
+            slot: u8::from(tse),
+        })
+    } else {
+        Tx::Data(Data {
+            buffer: buffer(d),
+            length: if extended { lower & 0xf_ffff } else { lower & 0xffff },
+            eop: lower & EOP != 0,
+            tse: extended && tse,
+            ixsm: extended && upper & 1 << 8 != 0,
+            txsm: extended && upper & 1 << 9 != 0,
+            legacy_checksum: (!extended && tse).then_some((d[10], d[13])),
+            vlan: (lower & VLE != 0).then_some(half(d, 14)),
+            slot: u8::from(extended && tse),
+        })
+    };
+    TxDescriptor {
+        kind,
+        report: lower & RS != 0,
+        delay: lower & IDE != 0,
+        upper: u64::from(lower) | u64::from(upper) << 32,
     }
 }
 
@@ -168,7 +92,7 @@ mod tests {
         // 60 bytes, DTYP 1, EOP, RS, DEXT; TXSM.
         d[8..12].copy_from_slice(&(60u32 | 1 << 20 | EOP | RS | DEXT).to_le_bytes());
         d[12..].copy_from_slice(&(1u32 << 9).to_le_bytes());
-        let t = TxDescriptor::parse(&d);
+        let t = transmit(&d);
         let Tx::Data(data) = t.kind else { panic!("{t:?}") };
         assert_eq!(
             (data.buffer, data.length, data.eop, data.txsm, data.ixsm),
@@ -189,8 +113,8 @@ mod tests {
         d[8..12].copy_from_slice(&(5000u32 | 7 << 24 | DEXT).to_le_bytes());
         d[13] = 54;
         d[14..].copy_from_slice(&1460u16.to_le_bytes());
-        let Tx::Context(c) = TxDescriptor::parse(&d).kind else { panic!() };
+        let Tx::Context(c) = transmit(&d).kind else { panic!() };
         assert_eq!((c.ip, c.l4, c.payload, c.mss, c.header), ([14, 24, 33], [34, 50, 0], 5000, 1460, 54));
-        assert!(c.tcp && c.ipv4 && c.tse);
+        assert!(c.tcp && c.ipv4 && c.slot == 1);
     }
 }

@@ -4,19 +4,22 @@
 //! Registers of pages 0x2000 and 0x3000 (the rings) are plain memory that guest and NIC share, so that doorbells cost
 //! the guest a store; all others trap.
 //!
-//! Left out: VLAN filtering and stripping, wake-up, flow control, half duplex, TBI. Interrupt delays (RDTR, RADV,
-//! TIDV, TADV, ITR) are stored and not obeyed: interrupts are raised at once.
+//! Left out: VLAN filtering and stripping, wake-up, flow control, half duplex, TBI.
 
 pub mod descriptors;
 mod eeprom;
-pub mod offload;
 mod phy;
 mod statistics;
 
+use super::controller::{
+    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, DESCRIPTOR,
+};
+use super::descriptors::{buffer, TxDescriptor};
 use super::moderation::Delays;
 use eeprom::Eeprom;
 use phy::Phy;
-pub use statistics::Statistics;
+use statistics::Statistics;
+use wiretime_base::Ps;
 
 /// Bytes of BAR0.
 pub const BAR_SIZE: u64 = 0x2_0000;
@@ -53,6 +56,7 @@ pub mod reg {
     pub const TDH: u64 = 0x3810;
     pub const TDT: u64 = 0x3818;
     pub const STATISTICS: std::ops::Range<u64> = 0x4000..0x4100;
+    pub const RXCSUM: u64 = 0x5000;
     pub const RAL0: u64 = 0x5400;
     pub const RAH0: u64 = 0x5404;
     pub const MTA: u64 = 0x5200;
@@ -81,27 +85,6 @@ const TCTL_PSP: u32 = 8;
 const FRAME_MAX: u32 = 1522;
 const FRAME_MAX_LONG: u32 = 16384;
 
-/// The memory behind the shared pages.
-pub trait SharedRegisters {
-    /// Reads the word at `offset` of BAR0, inside [`SHARED`].
-    fn load(&self, offset: u64) -> u32;
-    /// Writes it.
-    fn store(&self, offset: u64, value: u32);
-}
-
-/// What a register write asks of the NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Nothing beyond the register.
-    None,
-    /// Stop all DMA and forget the rings.
-    Reset,
-    /// The receive or transmit unit was switched.
-    Enable,
-    /// A tail register, trapped: to be seen at its own time.
-    Tail(u64, u32),
-}
-
 /// The register file.
 pub struct Registers<S> {
     words: Vec<u32>,
@@ -112,13 +95,21 @@ pub struct Registers<S> {
     mac: [u8; 6],
     icr: u32,
     ims: u32,
-    /// Statistics registers.
-    pub statistics: Statistics,
+    statistics: Statistics,
     /// Accesses that hardware would not define: odd sizes, offsets outside.
     pub odd_accesses: u64,
 }
 
 const PLAIN_END: u64 = 0x6000;
+/// From a ring's first register.
+const HEAD: u64 = 0x10;
+const TAIL: u64 = 0x18;
+const CONTROL: u64 = 0x28;
+const DESCRIPTORS_A_LINE: u32 = 4;
+/// RXCSUM: IP and TCP/UDP checksums.
+const RXCSUM_OFFLOADS: u32 = 0x300;
+/// Unit of ITR.
+const THROTTLE_UNIT: Ps = 256_000;
 
 impl<S: SharedRegisters> Registers<S> {
     /// At power-on, with this MAC address.
@@ -167,8 +158,167 @@ impl<S: SharedRegisters> Registers<S> {
         self.put(reg::RAH0, u32::from(m[4]) | u32::from(m[5]) << 8 | 1 << 31);
     }
 
-    /// The guest reads a word.
-    pub fn read(&mut self, offset: u64) -> u32 {
+    fn transmit_enabled(&self) -> bool {
+        self.word(reg::TCTL) & TCTL_EN != 0
+    }
+
+    /// First register of a ring.
+    fn ring_registers(side: Side) -> u64 {
+        match side {
+            Side::Receive => reg::RDBAL,
+            Side::Transmit => reg::TDBAL,
+        }
+    }
+}
+
+impl<S: SharedRegisters> Controller for Registers<S> {
+    fn queues(&self) -> usize {
+        1
+    }
+    fn tail_at(&self, offset: u64) -> Option<(Side, u16)> {
+        match offset {
+            reg::RDT => Some((Side::Receive, 0)),
+            reg::TDT => Some((Side::Transmit, 0)),
+            _ => None,
+        }
+    }
+    fn tail_offset(&self, side: Side, queue: u16) -> Option<u64> {
+        (queue == 0).then_some(if side == Side::Receive { reg::RDT } else { reg::TDT })
+    }
+    fn tail(&self, side: Side, _queue: u16) -> u32 {
+        self.shared.load(Self::ring_registers(side) + TAIL) & 0xffff
+    }
+    fn set_tail(&mut self, side: Side, _queue: u16, value: u32) {
+        self.shared.store(Self::ring_registers(side) + TAIL, value);
+    }
+    fn head(&self, side: Side, _queue: u16) -> u32 {
+        self.shared.load(Self::ring_registers(side) + HEAD)
+    }
+    fn set_head(&mut self, side: Side, _queue: u16, value: u32) {
+        self.shared.store(Self::ring_registers(side) + HEAD, value);
+    }
+    fn ring(&self, side: Side, _queue: u16) -> RingView {
+        let first = Self::ring_registers(side);
+        RingView {
+            enabled: if side == Side::Receive { self.receive_enabled() } else { self.transmit_enabled() },
+            base: u64::from(self.shared.load(first) & !0xf) | u64::from(self.shared.load(first + 4)) << 32,
+            entries: (self.shared.load(first + 8) & 0xf_ff80) / DESCRIPTOR as u32,
+        }
+    }
+    fn thresholds(&self, side: Side, _queue: u16) -> Thresholds {
+        let control = self.shared.load(Self::ring_registers(side) + CONTROL);
+        // In cache lines unless GRAN says descriptors.
+        let unit = if control & 1 << 24 == 0 { DESCRIPTORS_A_LINE } else { 1 };
+        let field = |shift: u32| (control >> shift & 0x3f) * unit;
+        Thresholds { prefetch: field(0), host: field(8), write_back: field(16) }
+    }
+
+    fn receive_enabled(&self) -> bool {
+        self.word(reg::RCTL) & RCTL_EN != 0
+    }
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> bool {
+        let rctl = self.word(reg::RCTL);
+        let on = |bit: u32| rctl & 1 << bit != 0;
+        let longest = if on(5) { FRAME_MAX_LONG } else { FRAME_MAX };
+        if length > longest && !on(2) {
+            return false;
+        }
+        let multicast = destination[0] & 1 != 0;
+        if *destination == [0xff; 6] && on(15) || multicast && on(4) || !multicast && on(3) {
+            return true;
+        }
+        for i in 0..16 {
+            let (low, high) = (self.word(reg::RAL0 + 8 * i), self.word(reg::RAH0 + 8 * i));
+            let address = u64::from(low) | u64::from(high & 0xffff) << 32;
+            let mut wanted = [0; 8];
+            wanted[..6].copy_from_slice(destination);
+            if high & 1 << 31 != 0 && address == u64::from_le_bytes(wanted) {
+                return true;
+            }
+        }
+        let shift = [4, 3, 2, 0][(rctl >> 12 & 3) as usize];
+        let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
+        multicast && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0
+    }
+    fn steer(&self, _frame: &[u8]) -> Steering {
+        Steering::default()
+    }
+    fn buffer_size(&self, _queue: u16) -> u32 {
+        let rctl = self.word(reg::RCTL);
+        let code = rctl >> 16 & 3;
+        match (rctl & 1 << 25 != 0, code) {
+            (false, code) => 2048 >> code,
+            (true, 0) => 2048, // reserved
+            (true, code) => 32768 >> code,
+        }
+    }
+    fn drops_when_empty(&self, _queue: u16) -> bool {
+        false
+    }
+    fn strips_crc(&self) -> bool {
+        self.word(reg::RCTL) & 1 << 26 != 0
+    }
+    fn wants_checks(&self) -> bool {
+        self.word(reg::RXCSUM) & RXCSUM_OFFLOADS != 0
+    }
+    fn write_back(&self, c: &Completion) -> [u8; DESCRIPTOR as usize] {
+        descriptors::write_back(c, self.wants_checks())
+    }
+    fn receive_buffer(&self, d: &[u8; DESCRIPTOR as usize]) -> u64 {
+        buffer(d)
+    }
+
+    fn transmit_descriptor(&self, d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
+        descriptors::transmit(d)
+    }
+    fn pads(&self) -> bool {
+        self.word(reg::TCTL) & TCTL_PSP != 0
+    }
+
+    fn count_seen(&mut self, length: u32) {
+        self.statistics.seen(length);
+    }
+    fn count_received(&mut self, _queue: u16, destination: &[u8; 6], length: u32) {
+        self.statistics.received(destination, length);
+    }
+    fn count_missed(&mut self, _queue: u16, no_buffer: bool) {
+        self.statistics.missed(no_buffer);
+    }
+    fn count_queue_drop(&mut self, _queue: u16) {}
+    fn count_oversize(&mut self) {
+        self.statistics.oversize();
+    }
+    fn count_sent(&mut self, _queue: u16, length: u32) {
+        self.statistics.sent(length);
+    }
+
+    fn vector(&self, cause: Cause) -> (u8, u32) {
+        let causes = match cause {
+            Cause::Received(_) => cause::RXT0,
+            Cause::FewDescriptors(_) => cause::RXDMT0,
+            Cause::Transmitted(_, empty) => cause::TXDW | if empty { cause::TXQE } else { 0 },
+            Cause::Overrun => cause::RXO,
+        };
+        (0, causes)
+    }
+    fn delays(&self, side: Side) -> Delays {
+        let (packet, absolute) = if side == Side::Transmit { (reg::TIDV, reg::TADV) } else { (reg::RDTR, reg::RADV) };
+        Delays { packet: self.shared.load(packet), absolute: self.shared.load(absolute) }
+    }
+    fn throttle(&self, _vector: u8) -> Ps {
+        Ps::from(self.word(reg::ITR) & 0xffff) * THROTTLE_UNIT
+    }
+    fn raise(&mut self, _vector: u8, causes: u32) {
+        self.icr |= causes;
+    }
+    fn interrupt(&self) -> bool {
+        self.icr & self.ims != 0
+    }
+    fn take_messages(&mut self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, offset: u64) -> u32 {
         match offset {
             _ if SHARED.contains(&offset) => self.shared.load(offset),
             reg::STATUS => STATUS_VALUE | if self.phy.link() { STATUS_LINK } else { 0 },
@@ -182,30 +332,7 @@ impl<S: SharedRegisters> Registers<S> {
             _ => 0,
         }
     }
-
-    /// The guest reads any number of bytes: registers are words, so an 8-byte access is two, a smaller one a part of one.
-    pub fn read_bytes(&mut self, offset: u64, data: &mut [u8]) {
-        self.note_odd(offset, data.len());
-        let mut at = 0;
-        while at < data.len() {
-            let position = offset.wrapping_add(at as u64);
-            let word = self.read(position & !3).to_le_bytes();
-            let skip = (position & 3) as usize;
-            let n = (4 - skip).min(data.len() - at);
-            data[at..at + n].copy_from_slice(&word[skip..skip + n]);
-            at += n;
-        }
-    }
-
-    /// Counts accesses that are not of whole words; returns whether this one is.
-    pub(crate) fn note_odd(&mut self, offset: u64, length: usize) -> bool {
-        let odd = offset % 4 != 0 || length % 4 != 0;
-        self.odd_accesses += u64::from(odd);
-        odd
-    }
-
-    /// The guest writes a word.
-    pub fn write(&mut self, offset: u64, value: u32) -> Action {
+    fn write(&mut self, offset: u64, value: u32) -> Action {
         match offset {
             reg::RDT | reg::TDT => return Action::Tail(offset, value),
             _ if SHARED.contains(&offset) => self.shared.store(offset, value),
@@ -233,99 +360,16 @@ impl<S: SharedRegisters> Registers<S> {
             reg::IMC => self.ims &= !value,
             reg::RCTL | reg::TCTL => {
                 self.put(offset, value);
-                return Action::Enable;
+                return Action::Switched(if offset == reg::RCTL { Side::Receive } else { Side::Transmit });
             }
             _ if reg::STATISTICS.contains(&offset) => {}
             _ => self.put(offset, value),
         }
         Action::None
     }
-
-    /// Notes interrupt causes.
-    pub fn raise(&mut self, causes: u32) {
-        self.icr |= causes;
-    }
-    /// Packet and absolute timer of a direction.
-    #[must_use]
-    pub fn delays(&self, transmit: bool) -> Delays {
-        let (packet, absolute) = if transmit { (reg::TIDV, reg::TADV) } else { (reg::RDTR, reg::RADV) };
-        Delays { packet: self.shared.load(packet), absolute: self.shared.load(absolute) }
-    }
-    /// Least distance of interrupts, in units of 256 ns.
-    #[must_use]
-    pub fn throttle(&self) -> u32 {
-        self.word(reg::ITR)
-    }
-    /// Whether the interrupt pin is asserted.
-    #[must_use]
-    pub fn interrupt(&self) -> bool {
-        self.icr & self.ims != 0
-    }
-    /// Whether the receive unit is on.
-    #[must_use]
-    pub fn receive_enabled(&self) -> bool {
-        self.word(reg::RCTL) & RCTL_EN != 0
-    }
-    /// Whether the transmit unit is on.
-    #[must_use]
-    pub fn transmit_enabled(&self) -> bool {
-        self.word(reg::TCTL) & TCTL_EN != 0
-    }
-    /// Whether short frames are padded to the minimum.
-    #[must_use]
-    pub fn pads(&self) -> bool {
-        self.word(reg::TCTL) & TCTL_PSP != 0
-    }
-    /// Whether the FCS is stripped from received frames.
-    #[must_use]
-    pub fn strips_crc(&self) -> bool {
-        self.word(reg::RCTL) & 1 << 26 != 0
-    }
-    /// Bytes of a receive buffer.
-    #[must_use]
-    pub fn receive_buffer(&self) -> u32 {
-        let rctl = self.word(reg::RCTL);
-        let code = rctl >> 16 & 3;
-        match (rctl & 1 << 25 != 0, code) {
-            (false, code) => 2048 >> code,
-            (true, 0) => 2048, // reserved
-            (true, code) => 32768 >> code,
-        }
-    }
-
-    /// Base, number of descriptors and tail of the receive (or transmit) ring.
-    #[must_use]
-    pub fn ring(&self, transmit: bool) -> (u64, u32, u32) {
-        let first = if transmit { reg::TDBAL } else { reg::RDBAL };
-        let base = u64::from(self.shared.load(first) & !0xf) | u64::from(self.shared.load(first + 4)) << 32;
-        let entries = (self.shared.load(first + 8) & 0xf_ff80) / descriptors::SIZE as u32;
-        (base, entries, self.shared.load(first + 0x18) & 0xffff)
-    }
-
-    /// Whether a frame of `length` bytes (FCS included) to this destination is taken.
-    #[must_use]
-    pub fn accepts(&self, destination: &[u8; 6], length: u32) -> bool {
-        let rctl = self.word(reg::RCTL);
-        let on = |bit: u32| rctl & 1 << bit != 0;
-        let longest = if on(5) { FRAME_MAX_LONG } else { FRAME_MAX };
-        if length > longest && !on(2) {
-            return false;
-        }
-        let multicast = destination[0] & 1 != 0;
-        if *destination == [0xff; 6] && on(15) || multicast && on(4) || !multicast && on(3) {
-            return true;
-        }
-        for i in 0..16 {
-            let (low, high) = (self.word(reg::RAL0 + 8 * i), self.word(reg::RAH0 + 8 * i));
-            let address = u64::from(low) | u64::from(high & 0xffff) << 32;
-            let mut wanted = [0; 8];
-            wanted[..6].copy_from_slice(destination);
-            if high & 1 << 31 != 0 && address == u64::from_le_bytes(wanted) {
-                return true;
-            }
-        }
-        let shift = [4, 3, 2, 0][(rctl >> 12 & 3) as usize];
-        let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
-        multicast && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0
+    fn note_odd(&mut self, offset: u64, length: usize) -> bool {
+        let odd = offset % 4 != 0 || length % 4 != 0;
+        self.odd_accesses += u64::from(odd);
+        odd
     }
 }

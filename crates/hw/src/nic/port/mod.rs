@@ -1,40 +1,46 @@
 //! One NIC on its link, with the generator and the sink at the other end of the wire: the event loop.
 //!
 //! Simultaneous events go in the order of [`Event`]'s variants: what frees or fills rings first, new frames last, so
-//! that a frame finds the room that was made at the same instant.
+//! that a frame finds the room that was made at the same instant. Among equals, queues go in order.
 
+mod observe;
 mod receiving;
+mod switching;
 mod transmitting;
 
-use super::e1000::descriptors::SIZE;
-use super::e1000::{reg, Action, Registers, SharedRegisters};
-use super::ledger::{Counts, Ledger, ModelCounters};
-use super::moderation::{Moderation, Side, Verdict};
-use super::receive::{Receive, ReceiveStats};
-use super::transmit::{Transmit, TransmitStats};
+use super::controller::{Cause, Controller, Side, DESCRIPTOR};
+use super::drops::DropClasses;
+use super::engine::{Engine, Purpose};
+use super::moderation::{Moderation, Verdict};
+use super::receive::Receive;
+use super::shared::Shared;
+use super::trace::{Tracer, What};
+use super::transmit::Transmit;
 use crate::dma::DmaWrites;
-use crate::io::{Io, IoStats};
 use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
-use crate::wire::{Generator, Sink};
+use crate::wire::{Generator, ID_BITS};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
+
+pub use observe::{PortStats, QueueStats};
 
 const WIRE_WINDOW: Ps = 20_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Doorbell { offset: u64, value: u32 },
-    RxDescriptors { index: u32, count: u32, epoch: u32 },
-    RxNext { epoch: u32 },
-    RxSent { epoch: u32 },
-    TxDescriptors { index: u32, count: u32, epoch: u32 },
-    TxPayload { epoch: u32 },
+    Doorbell { side: Side, queue: u16, value: u32 },
+    RxDescriptors { queue: u16, index: u32, count: u32, epoch: u32 },
+    RxNext { life: u32 },
+    RxSent { life: u32 },
+    WriteBack { queue: u16, life: u32 },
+    TxDescriptors { queue: u16, index: u32, count: u32, epoch: u32 },
+    TxPayload { life: u32 },
     TxSent,
-    Interrupt { causes: u32 },
-    Timer { side: Side, epoch: u32 },
-    Throttle { epoch: u32 },
-    Arrive { id: u64, start: Ps },
+    Interrupt { vector: u8, causes: u32 },
+    Timer { side: Side, life: u32 },
+    Throttle { vector: u8, life: u32 },
+    Arrive { start: Ps },
 }
 
 impl Ordered for Event {
@@ -44,13 +50,23 @@ impl Ordered for Event {
             Event::RxDescriptors { .. } => 1,
             Event::RxNext { .. } => 2,
             Event::RxSent { .. } => 3,
-            Event::TxDescriptors { .. } => 4,
-            Event::TxPayload { .. } => 5,
-            Event::TxSent => 6,
-            Event::Interrupt { .. } => 7,
-            Event::Timer { .. } => 8,
-            Event::Throttle { .. } => 9,
-            Event::Arrive { .. } => 10,
+            Event::WriteBack { .. } => 4,
+            Event::TxDescriptors { .. } => 5,
+            Event::TxPayload { .. } => 6,
+            Event::TxSent => 7,
+            Event::Interrupt { .. } => 8,
+            Event::Timer { .. } => 9,
+            Event::Throttle { .. } => 10,
+            Event::Arrive { .. } => 11,
+        }
+    }
+    fn source(&self) -> u16 {
+        match self {
+            Event::Doorbell { queue, .. }
+            | Event::RxDescriptors { queue, .. }
+            | Event::WriteBack { queue, .. }
+            | Event::TxDescriptors { queue, .. } => *queue,
+            _ => 0,
         }
     }
 }
@@ -66,15 +82,6 @@ pub enum Phase {
     Stopped,
 }
 
-/// Counters of the port, by part.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // the parts'
-pub struct PortStats {
-    pub receive: ReceiveStats,
-    pub transmit: TransmitStats,
-    pub io: IoStats,
-}
-
 /// How late something was seen.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // counts and picoseconds
@@ -85,23 +92,22 @@ pub struct Lateness {
 }
 
 /// A NIC port with its peer.
-pub struct Port<S> {
-    /// The register file.
-    pub registers: Registers<S>,
+pub struct Port<C> {
+    /// The register interface.
+    pub registers: C,
     /// DMA writes that cores do not see yet.
     pub writes: DmaWrites,
-    /// What became of every packet.
-    pub ledger: Ledger,
-    /// Latencies of the cohort.
-    pub sink: Sink,
     /// How late doorbells were seen.
     pub late: Lateness,
     /// Tail registers written by trapped accesses, to be handed on by [`Port::doorbell`].
     pub trapped_tails: Vec<(u64, u32)>,
+    /// The timeline, where one is wanted.
+    pub trace: Tracer,
+    index: usize,
     generator: Generator,
     receive: Receive,
     transmit: Transmit,
-    io: Io,
+    engine: Engine,
     events: EventQueue<Event>,
     moderation: Moderation,
     /// Resets so far: timers of an earlier life are void.
@@ -113,33 +119,34 @@ pub struct Port<S> {
     packet_latency: Ps,
     now: Ps,
     phase: Phase,
-    stop_at: u64,
+    stop_at: Ps,
     /// When the traffic in force started: arrivals of an earlier one are void.
     traffic_start: Ps,
-    cohort: std::ops::Range<u64>,
     last_payload: Ps,
-    seen_tails: (u32, u32),
+    /// Tails as last seen, and queues that are on, a bit each, by side.
+    seen_tails: [Vec<u32>; 2],
+    enabled: [u64; 2],
+    /// The device has lost packets by a reset that the ledger does not know of yet.
+    lost: bool,
     arrived: u64,
-    returned: u64,
     scratch: Vec<u8>,
-    cohort_returned_bytes: u64,
 }
 
-impl<S: SharedRegisters> Port<S> {
-    /// A port of this platform. `forwards`: whether the program sends packets back.
+impl<C: Controller> Port<C> {
+    /// Port number `index` of this platform.
     #[must_use]
-    pub fn new(p: &Platform, registers: Registers<S>, generator: Generator, sink: Sink, forwards: bool) -> Self {
+    pub fn new(p: &Platform, index: usize, registers: C, generator: Generator, classes: DropClasses) -> Self {
+        let queues = registers.queues();
         Self {
-            registers,
             writes: DmaWrites::default(),
-            ledger: Ledger::new(forwards),
-            sink,
             late: Lateness::default(),
             trapped_tails: Vec::new(),
+            trace: Tracer::default(),
+            index,
             generator,
-            receive: Receive::new(&p.nic),
-            transmit: Transmit::new(&p.nic),
-            io: Io::new(p),
+            receive: Receive::new(&p.nic, queues, classes),
+            transmit: Transmit::new(&p.nic, queues),
+            engine: Engine::new(p),
             events: EventQueue::default(),
             moderation: Moderation::default(),
             life: 0,
@@ -150,69 +157,59 @@ impl<S: SharedRegisters> Port<S> {
             packet_latency: p.nic.packet_latency.ps(),
             now: 0,
             phase: Phase::Quiet,
-            stop_at: u64::MAX,
+            stop_at: Ps::MAX,
             traffic_start: 0,
-            cohort: 0..0,
             last_payload: 0,
-            seen_tails: (0, 0),
+            seen_tails: [vec![0; queues], vec![0; queues]],
+            enabled: [0; 2],
+            lost: false,
             arrived: 0,
-            returned: 0,
             scratch: Vec::with_capacity(1 << 14),
-            cohort_returned_bytes: 0,
+            registers,
         }
     }
 
-    /// Counters.
-    #[must_use]
-    pub fn stats(&self) -> PortStats {
-        PortStats { receive: self.receive.stats.clone(), transmit: self.transmit.stats.clone(), io: self.io.stats() }
-    }
-
-    /// Bytes of cohort packets that came back.
-    #[must_use]
-    pub fn cohort_returned_bytes(&self) -> u64 {
-        self.cohort_returned_bytes
-    }
-
-    /// Whether the driver has switched the receive unit on and filled its ring.
+    /// Whether the driver has switched the receive unit on and filled a ring.
     #[must_use]
     pub fn ready(&self) -> bool {
-        let (_, entries, tail) = self.registers.ring(false);
-        self.registers.receive_enabled() && entries > 0 && tail % entries != self.receive.ring.head % entries
+        self.registers.receive_enabled()
+            && (0..self.registers.queues() as u16).any(|q| {
+                let r = self.registers.ring(Side::Receive, q);
+                let tail = self.registers.tail(Side::Receive, q);
+                let head = self.receive.queues[usize::from(q)].ring.head;
+                r.enabled && r.entries > 0 && tail % r.entries != head % r.entries
+            })
     }
 
     /// A packet every `interval` from `t` on, to find out when the host takes packets.
     pub fn trickle(&mut self, t: Ps, interval: Ps) {
-        self.generator.trickle_at(t, self.arrived, interval);
+        self.generator.trickle_at(t, interval);
+        self.begin(t);
+    }
+
+    /// Traffic starts at `t`.
+    pub fn start_traffic(&mut self, t: Ps, shared: &mut Shared) {
+        self.generator.start_at(t);
+        shared.ledger.load_begins(self.generator.next().id);
+        self.begin(t);
+    }
+
+    fn begin(&mut self, t: Ps) {
         self.phase = Phase::Running;
         self.traffic_start = t;
-        self.schedule(self.arrived);
+        self.schedule();
     }
 
-    /// Whether the program has taken packets: a forwarder has sent one back, another has given a buffer back.
-    #[must_use]
-    pub fn host_takes_packets(&self) -> bool {
-        self.returned > 0 || self.ledger.total().consumed > 0
-    }
-
-    fn schedule(&mut self, id: u64) {
-        self.events.push(self.arrival(id), Event::Arrive { id, start: self.traffic_start });
-    }
-
-    /// Traffic starts at `t`; the cohort leaves between `t + warm_up` and `t + warm_up + duration`.
-    pub fn start_traffic(&mut self, t: Ps, warm_up: Ps, duration: Ps) {
-        self.generator.start_at(t, self.arrived);
-        self.cohort =
-            self.generator.first_at_or_after(t + warm_up)..self.generator.first_at_or_after(t + warm_up + duration);
-        self.ledger.set_cohort(self.arrived, self.cohort.clone());
-        self.phase = Phase::Running;
-        self.traffic_start = t;
-        self.schedule(self.arrived);
+    /// The packet that leaves next arrives when its last bit does.
+    fn schedule(&mut self) {
+        let next = self.generator.next();
+        let arrives = next.departed.saturating_add(self.line.time_of(next.length.into()) + self.link_latency);
+        self.events.push(arrives, Event::Arrive { start: self.traffic_start });
     }
 
     /// No packet leaves from `t` on.
     pub fn stop_traffic(&mut self, t: Ps) {
-        self.stop_at = self.generator.first_at_or_after(t);
+        self.stop_at = t;
         self.phase = Phase::Stopped;
     }
 
@@ -222,202 +219,111 @@ impl<S: SharedRegisters> Port<S> {
         self.phase
     }
 
-    /// Frame bytes of the cohort.
-    #[must_use]
-    pub fn cohort_bytes(&self) -> u64 {
-        (self.cohort.end - self.cohort.start) * u64::from(self.generator.length())
-    }
-
-    fn arrival(&self, id: u64) -> Ps {
-        self.generator.departure(id) + self.line.time_of(self.generator.length().into()) + self.link_latency
-    }
-
     /// Time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
         self.events.next_time()
     }
 
-    /// A core's store to a tail register, leaving its store buffer at `t`.
-    pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
-        self.note_tail(offset, value);
-        self.registers.shared.store(offset, value);
-        let due = self.io.register_write(t);
-        let arrives = due.max(self.now);
-        // The device has been simulated past it: only where windows are longer than the lookahead.
-        self.late.count += 1;
-        self.late.total += arrives - due;
-        self.late.max = self.late.max.max(arrives - due);
-        self.events.push(arrives, Event::Doorbell { offset, value });
-    }
-
-    fn note_tail(&mut self, offset: u64, value: u32) {
-        match offset {
-            reg::RDT => self.seen_tails.0 = value,
-            reg::TDT => self.seen_tails.1 = value,
-            _ => {}
-        }
-    }
-
-    /// While nobody watches the shared pages: tails that have changed since they were last seen.
-    pub fn poll_tails(&mut self, t: Ps) {
-        let (receive, transmit) = (self.registers.shared.load(reg::RDT), self.registers.shared.load(reg::TDT));
-        if receive != self.seen_tails.0 {
-            self.doorbell(t, reg::RDT, receive);
-        }
-        if transmit != self.seen_tails.1 {
-            self.doorbell(t, reg::TDT, transmit);
-        }
-    }
-
-    /// The guest writes a register, trapped, now.
-    pub fn write_register(&mut self, offset: u64, value: u32) {
-        match self.registers.write(offset, value) {
-            Action::None => {}
-            Action::Tail(offset, value) => self.trapped_tails.push((offset, value)),
-            Action::Reset => {
-                self.moderation.reset();
-                self.life = self.life.wrapping_add(1);
-                self.receive.reset();
-                self.transmit.reset();
-                self.ledger.reset();
-                self.writes.clear();
-                self.trapped_tails.clear();
-                self.seen_tails = (0, 0);
-            }
-            Action::Enable => self.switched(),
-        }
-    }
-
-    /// The guest writes any number of bytes. Hardware takes whole words only; others are counted and ignored.
-    pub fn write_bytes(&mut self, offset: u64, data: &[u8]) {
-        if self.registers.note_odd(offset, data.len()) {
-            return;
-        }
-        for (i, word) in data.chunks_exact(4).enumerate() {
-            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            self.write_register(offset.wrapping_add(4 * i as u64), value);
-        }
-    }
-
-    fn switched(&mut self) {
-        let at = self.now;
-        if self.registers.receive_enabled() {
-            let (_, entries, tail) = self.registers.ring(false);
-            if self.receive.ring.tail != tail && entries > 0 {
-                self.receive.ring.start_at(self.registers.shared.load(reg::RDH) % entries);
-            }
-            self.seen_tails.0 = tail;
-            self.events.push(at, Event::Doorbell { offset: reg::RDT, value: tail });
-        } else {
-            // Stopping is synchronous: drivers free their buffers right after.
-            self.receive.disable();
-            self.receive.fifo.clear();
-            self.receive.fifo_used = 0;
-            self.ledger.reset();
-            self.writes.clear();
-        }
-        if self.registers.transmit_enabled() {
-            let (_, _, tail) = self.registers.ring(true);
-            self.seen_tails.1 = tail;
-            self.events.push(at, Event::Doorbell { offset: reg::TDT, value: tail });
-        }
-    }
-
     /// Simulates up to, not including, `end`.
-    pub fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &impl GuestMemory) {
+    pub fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &impl GuestMemory, shared: &mut Shared) {
+        if std::mem::take(&mut self.lost) {
+            shared.ledger.reset(self.index);
+        }
         while let Some((t, event)) = self.events.pop_before(end) {
             self.now = t;
             match event {
-                Event::Doorbell { offset: reg::RDT, value } => {
-                    self.receive.ring.tail = value & 0xffff;
-                    self.receive_pump(t, memory);
+                Event::Doorbell { side: Side::Receive, queue, value } => self.receive_doorbell(t, queue, value, memory),
+                Event::Doorbell { queue, value, .. } => self.transmit_doorbell(t, queue, value, memory, shared),
+                Event::RxDescriptors { queue, index, count, epoch } => {
+                    self.take_receive_descriptors(queue, (index, count), epoch, guest, shared);
+                    self.receive_pump(t, memory, shared);
                 }
-                Event::Doorbell { value, .. } => {
-                    self.transmit.ring.tail = value & 0xffff;
-                    self.transmit_pump(t, memory);
-                }
-                Event::RxDescriptors { index, count, epoch } if epoch == self.receive.ring.epoch => {
-                    self.take_receive_descriptors(index, count, guest);
-                    self.receive_pump(t, memory);
-                }
-                Event::RxNext { epoch } if epoch == self.receive.ring.epoch => {
+                Event::RxNext { life } if life == self.receive.life => {
                     self.receive.sending = false;
-                    self.receive_pump(t, memory);
+                    self.receive_pump(t, memory, shared);
                 }
-                Event::RxSent { epoch } if epoch == self.receive.ring.epoch => self.receive_sent(t, memory),
-                Event::TxDescriptors { index, count, epoch } if epoch == self.transmit.ring.epoch => {
-                    self.take_transmit_descriptors(index, count, guest);
+                Event::RxSent { life } if life == self.receive.life => self.receive_sent(t, memory, shared),
+                Event::WriteBack { queue, life } if life == self.receive.life => {
+                    self.receive.queues[usize::from(queue)].timer = false;
+                    self.write_back(t, queue, memory, shared);
+                }
+                Event::TxDescriptors { queue, index, count, epoch } => {
+                    self.take_transmit_descriptors(queue, (index, count), epoch, guest);
                     self.transmit_pump(t, memory);
                 }
-                Event::TxPayload { epoch } if epoch == self.transmit.ring.epoch => {
-                    self.payload_read(t, memory, guest);
+                Event::TxPayload { life } if life == self.life => {
+                    self.payload_read(t, memory, guest, shared);
                     self.transmit_pump(t, memory);
                 }
                 Event::TxSent => {
-                    self.sent(t);
+                    self.sent(t, shared);
                     self.transmit_pump(t, memory);
                 }
-                Event::Interrupt { causes } => self.interrupt(t, causes),
-                Event::Timer { side, epoch } if epoch == self.life => {
+                Event::Interrupt { vector, causes } => self.interrupt(t, vector, causes),
+                Event::Timer { side, life } if life == self.life => {
                     let causes = self.moderation.expired(side, t);
-                    self.interrupt(t, causes);
+                    self.interrupt(t, 0, causes);
                 }
-                Event::Throttle { epoch } if epoch == self.life => self.interrupt(t, 0),
-                Event::Arrive { id, start } if start == self.traffic_start => self.arrive(t, id, memory),
+                Event::Throttle { vector, life } if life == self.life => self.interrupt(t, vector, 0),
+                Event::Arrive { start } if start == self.traffic_start => self.arrive(t, memory, shared),
                 _ => {} // of an earlier life of the device
             }
         }
         self.now = self.now.max(end);
     }
 
-    /// A completed packet's causes: at once, or by its side's timers.
-    fn completed(&mut self, t: Ps, side: Side, causes: u32, delayed: bool) {
-        let delays = self.registers.delays(side == Side::Transmit);
+    /// A core's store to a tail register, leaving its store buffer at `t`.
+    pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
+        let Some((side, queue)) = self.registers.tail_at(offset) else { return };
+        self.seen_tails[side as usize][usize::from(queue)] = value;
+        self.registers.set_tail(side, queue, value);
+        let due = self.engine.register_write(t);
+        let arrives = due.max(self.now);
+        // The device has been simulated past it: only where windows are longer than the lookahead.
+        self.late.count += 1;
+        self.late.total += arrives - due;
+        self.late.max = self.late.max.max(arrives - due);
+        self.events.push(arrives, Event::Doorbell { side, queue, value });
+    }
+
+    /// A completed packet's cause: at once, or by its direction's timers.
+    fn completed(&mut self, t: Ps, side: Side, cause: Cause, delayed: bool) {
+        let (vector, causes) = self.registers.vector(cause);
+        if causes == 0 {
+            return;
+        }
+        let delays = self.registers.delays(side);
         if !delayed || delays.packet & 0xffff == 0 {
-            self.events.push(t, Event::Interrupt { causes });
+            self.events.push(t, Event::Interrupt { vector, causes });
             return;
         }
         let due = self.moderation.packet(side, t, causes, delays);
-        self.events.push(due, Event::Timer { side, epoch: self.life });
+        self.events.push(due, Event::Timer { side, life: self.life });
     }
 
     /// Causes become an interrupt now, or when the throttle lets them.
-    fn interrupt(&mut self, t: Ps, causes: u32) {
-        match self.moderation.raise(t, causes, self.registers.throttle()) {
-            Verdict::Raise(causes) => self.registers.raise(causes),
-            Verdict::Wait(until) => self.events.push(until, Event::Throttle { epoch: self.life }),
+    fn interrupt(&mut self, t: Ps, vector: u8, causes: u32) {
+        match self.moderation.raise(t, vector, causes, self.registers.throttle(vector)) {
+            Verdict::Raise(causes) => {
+                self.trace.note(t, What::Interrupt { vector });
+                self.registers.raise(vector, causes);
+            }
+            Verdict::Wait(until) => self.events.push(until, Event::Throttle { vector, life: self.life }),
             Verdict::Nothing => {}
         }
     }
 
     /// Reads descriptors; returns when they are here.
-    fn fetch(&mut self, t: Ps, base: u64, index: u32, count: u32, memory: &mut MemorySystem) -> Ps {
-        let address = base.wrapping_add(u64::from(index) * SIZE);
-        let length = u64::from(count) * SIZE;
+    fn fetch(&mut self, t: Ps, queue: u16, base: u64, (index, count): (u32, u32), memory: &mut MemorySystem) -> Ps {
+        let address = base.wrapping_add(u64::from(index) * DESCRIPTOR);
+        let length = u64::from(count) * DESCRIPTOR;
         memory.objects.mark(address, length, Object::Descriptor);
-        self.io.read(t, address, length, memory)
+        self.engine.read(t, address, length, Purpose { queue, descriptors: true }, memory)
     }
 
-    /// What became of the cohort, of the load, and of all packets; and everything that does not balance.
-    #[must_use]
-    pub fn account(&self) -> (Counts, Counts, Counts, Vec<String>) {
-        let s = &self.receive.stats;
-        let in_flight = (self.receive.fifo.len() + self.receive.in_flight.len()) as u64;
-        let model = ModelCounters {
-            arrived: self.arrived,
-            filtered: s.filtered,
-            refused: s.refused,
-            fifo_packets: in_flight,
-            delivered: s.delivered,
-            returned: self.returned,
-        };
-        (self.ledger.cohort(), self.ledger.load(), self.ledger.total(), self.ledger.audit(&model))
-    }
-
-    /// Whether the rate wanted is above what the line carries at this size.
-    #[must_use]
-    pub fn line_limited(&self) -> bool {
-        self.generator.line_limited
+    /// The generator's number in a packet's.
+    fn is_ours(&self, id: u64) -> bool {
+        (id >> ID_BITS) as usize == self.index
     }
 }

@@ -2,105 +2,216 @@
 
 use super::{Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
-use crate::nic::e1000::descriptors::{Tx, TxDescriptor, SIZE};
-use crate::nic::e1000::offload::{self, Offload};
-use crate::nic::e1000::{cause, reg, SharedRegisters};
+use crate::nic::controller::{Cause, Controller, Side, DESCRIPTOR};
+use crate::nic::descriptors::Tx;
+use crate::nic::engine::Purpose;
+use crate::nic::journeys::Point;
 use crate::nic::ledger::Fate;
-use crate::nic::moderation::Side;
-use crate::nic::transmit::Outgoing;
+use crate::nic::offload::{self, Offload};
+use crate::nic::shared::Shared;
+use crate::nic::trace::What;
+use crate::nic::transmit::{Outgoing, Reading};
 use crate::wire::FCS;
 use wiretime_base::Ps;
 
-/// Shortest frame without FCS, to which TCTL.PSP pads.
+/// Shortest frame without FCS, to which short ones are padded.
 const FRAME_MIN: usize = 60;
 
-impl<S: SharedRegisters> Port<S> {
+impl<C: Controller> Port<C> {
+    pub(super) fn transmit_doorbell(
+        &mut self,
+        t: Ps,
+        queue: u16,
+        value: u32,
+        memory: &mut MemorySystem,
+        shared: &mut Shared,
+    ) {
+        let entries = self.registers.ring(Side::Transmit, queue).entries;
+        let q = &mut self.transmit.queues[usize::from(queue)];
+        let before = q.ring.outstanding(entries);
+        q.ring.tail = value & 0xffff;
+        let count = q.ring.outstanding(entries).saturating_sub(before);
+        q.note_posted(t, count);
+        self.transmit.active |= 1 << queue;
+        self.receive.queues[usize::from(queue)].driver.posts(t, count);
+        self.trace.note(t, What::Doorbell { queue, transmit: true });
+        self.note_tx_level(t, queue, shared);
+        self.transmit_pump(t, memory);
+    }
+
+    fn note_tx_level(&mut self, t: Ps, queue: u16, shared: &mut Shared) {
+        let entries = self.registers.ring(Side::Transmit, queue).entries;
+        let q = &self.transmit.queues[usize::from(queue)];
+        shared.set_tx_full((self.index as u8, queue), q.is_full(entries));
+        self.trace.note(t, What::TxRing { queue, posted: q.ring.outstanding(entries) });
+    }
+
     pub(super) fn transmit_pump(&mut self, t: Ps, memory: &mut MemorySystem) {
-        if !self.registers.transmit_enabled() {
-            return;
+        let mut rest = self.transmit.active;
+        while rest != 0 {
+            let queue = rest.trailing_zeros() as u16;
+            rest &= rest - 1;
+            self.fetch_transmit_descriptors(t, queue, memory);
         }
-        let (base, entries, _) = self.registers.ring(true);
-        if let Some((index, count)) = self.transmit.ring.begin_fetch(entries) {
-            self.transmit.stats.descriptor_fetches += 1;
-            self.transmit.stats.descriptors_fetched += u64::from(count);
-            let done = self.fetch(t, base, index, count, memory);
-            let epoch = self.transmit.ring.epoch;
-            self.events.push(done, Event::TxDescriptors { index, count, epoch });
-        }
-        while let Some(&(index, d)) = self.transmit.ring.held.front() {
-            if self.transmit.reading.len() >= self.transmit.readers {
-                break;
-            }
-            let mut done = t.max(self.last_payload);
-            if let Tx::Data(data) = d.kind {
-                let length = u64::from(data.length);
-                if !self.transmit.has_room(length) {
+        // The queues take turns, packet by packet; one that waits for descriptors loses its turn.
+        let mut idle = 0;
+        while self.transmit.reading.len() < self.transmit.readers {
+            let Some(queue) = self.transmit.next_queue() else { break };
+            let Some(&(index, descriptor)) = self.transmit.queues[usize::from(queue)].ring.held.front() else {
+                idle += 1;
+                if idle > self.transmit.active.count_ones() {
                     break;
                 }
-                self.transmit.occupy(length);
-                if length > 0 {
-                    done = done.max(self.io.read(t, data.buffer, length, memory));
-                }
+                self.transmit.turn = (queue + 1) & 63;
+                continue;
+            };
+            idle = 0;
+            if !self.begin_payload(t, queue, index, descriptor, memory) {
+                break;
             }
-            self.transmit.ring.held.pop_front();
-            self.last_payload = done;
-            self.transmit.reading.push_back((index, d));
-            let epoch = self.transmit.ring.epoch;
-            self.events.push(done, Event::TxPayload { epoch });
         }
     }
 
-    pub(super) fn take_transmit_descriptors(&mut self, index: u32, count: u32, guest: &impl GuestMemory) {
-        let (base, _, _) = self.registers.ring(true);
-        self.transmit.ring.fetching = 0;
+    fn fetch_transmit_descriptors(&mut self, t: Ps, queue: u16, memory: &mut MemorySystem) {
+        let ring = self.registers.ring(Side::Transmit, queue);
+        if !ring.enabled {
+            return;
+        }
+        let thresholds = self.registers.thresholds(Side::Transmit, queue);
+        let q = &mut self.transmit.queues[usize::from(queue)];
+        if let Some((index, count)) = q.ring.begin_fetch(ring.entries, thresholds) {
+            let epoch = q.ring.epoch;
+            self.transmit.stats.descriptor_fetches += 1;
+            self.transmit.stats.descriptors_fetched += u64::from(count);
+            let done = self.fetch(t, queue, ring.base, (index, count), memory);
+            self.events.push(done, Event::TxDescriptors { queue, index, count, epoch });
+        } else if q.ring.held.is_empty() && q.ring.fetching == 0 {
+            self.transmit.active &= !(1 << queue);
+        }
+    }
+
+    /// Starts to read what a descriptor points to; false where the FIFO has no room.
+    fn begin_payload(
+        &mut self,
+        t: Ps,
+        queue: u16,
+        index: u32,
+        descriptor: crate::nic::descriptors::TxDescriptor,
+        memory: &mut MemorySystem,
+    ) -> bool {
+        let mut done = t.max(self.last_payload);
+        let mut ends = false;
+        if let Tx::Data(data) = descriptor.kind {
+            let length = u64::from(data.length);
+            if !self.transmit.has_room(length) {
+                return false;
+            }
+            self.transmit.occupy(length);
+            ends = data.eop;
+            if length > 0 {
+                let purpose = Purpose { queue, descriptors: false };
+                done = done.max(self.engine.read(t, data.buffer, length, purpose, memory));
+            }
+        }
+        let q = &mut self.transmit.queues[usize::from(queue)];
+        q.ring.held.pop_front();
+        let (posted, epoch) = (q.note_begun(), q.ring.epoch);
+        if ends {
+            self.transmit.turn = (queue + 1) & 63;
+        }
+        self.last_payload = done;
+        self.transmit.reading.push_back(Reading { queue, epoch, index, descriptor, posted, begun: t });
+        self.events.push(done, Event::TxPayload { life: self.life });
+        true
+    }
+
+    pub(super) fn take_transmit_descriptors(
+        &mut self,
+        queue: u16,
+        (index, count): (u32, u32),
+        epoch: u32,
+        guest: &impl GuestMemory,
+    ) {
+        let base = self.registers.ring(Side::Transmit, queue).base;
+        let q = &mut self.transmit.queues[usize::from(queue)];
+        if epoch != q.ring.epoch {
+            return;
+        }
+        q.ring.fetching = 0;
         for i in index..index + count {
-            let mut d = [0; SIZE as usize];
-            if !guest.read(base.wrapping_add(u64::from(i) * SIZE), &mut d) {
+            let mut d = [0; DESCRIPTOR as usize];
+            if !guest.read(base.wrapping_add(u64::from(i) * DESCRIPTOR), &mut d) {
                 self.transmit.stats.buffer_faults += 1;
             }
-            self.transmit.ring.held.push_back((i, TxDescriptor::parse(&d)));
+            q.ring.held.push_back((i, self.registers.transmit_descriptor(&d)));
         }
     }
 
-    pub(super) fn payload_read(&mut self, t: Ps, memory: &mut MemorySystem, guest: &impl GuestMemory) {
-        let Some((index, d)) = self.transmit.reading.pop_front() else { return };
-        match d.kind {
-            Tx::Context(c) => self.transmit.contexts[usize::from(c.tse)] = c,
+    pub(super) fn payload_read(
+        &mut self,
+        t: Ps,
+        memory: &mut MemorySystem,
+        guest: &impl GuestMemory,
+        shared: &mut Shared,
+    ) {
+        let Some(r) = self.transmit.reading.pop_front() else { return };
+        let q = &mut self.transmit.queues[usize::from(r.queue)];
+        let stale = r.epoch != q.ring.epoch;
+        match r.descriptor.kind {
+            Tx::Data(data) if stale => {
+                self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(data.length.into());
+            }
+            Tx::Context(c) if !stale => q.contexts[usize::from(c.slot & 1)] = c,
             Tx::Data(data) => {
-                if self.transmit.offload.is_none() {
-                    let context = self.transmit.contexts[usize::from(data.tse)];
-                    self.transmit.offload = Some(Offload { first: data, context });
-                    self.transmit.carries = self.ledger.transmitted(data.buffer);
+                if q.offload.is_none() {
+                    q.offload = Some(Offload { first: data, context: q.contexts[usize::from(data.slot & 1)] });
+                    q.carries = shared.ledger.transmitted(data.buffer);
+                    if let Some(id) = q.carries {
+                        shared.journeys.passes(id, Point::Posted, r.posted.unwrap_or(r.begun));
+                        shared.journeys.passes(id, Point::Read, r.begun);
+                        if let Some((port, from)) = shared.ledger.origin(id) {
+                            shared.fed(port, from, (self.index as u8, r.queue));
+                        }
+                    }
                 }
-                self.gather(data.buffer, data.length as usize, guest);
+                self.gather(r.queue, data.buffer, data.length as usize, guest);
                 if data.eop {
-                    self.packet_gathered(t);
+                    self.packet_gathered(t, r.queue, shared);
                 }
             }
+            Tx::Context(_) => {}
         }
-        self.descriptor_done(t, index, &d, memory);
+        if !stale {
+            self.descriptor_done(t, &r, memory, shared);
+        }
     }
 
-    pub(super) fn gather(&mut self, buffer: u64, length: usize, guest: &impl GuestMemory) {
-        let tx = &mut self.transmit;
-        let at = tx.packet.len();
+    fn gather(&mut self, queue: u16, buffer: u64, length: usize, guest: &impl GuestMemory) {
+        let packet = &mut self.transmit.queues[usize::from(queue)].packet;
+        let at = packet.len();
         let length = length.min(offload::PACKET_MAX.saturating_sub(at));
-        tx.packet.resize(at + length, 0);
-        if length > 0 && !guest.read(buffer, &mut tx.packet[at..]) {
-            tx.stats.buffer_faults += 1;
+        packet.resize(at + length, 0);
+        if length > 0 && !guest.read(buffer, &mut packet[at..]) {
+            self.transmit.stats.buffer_faults += 1;
         }
     }
 
-    pub(super) fn packet_gathered(&mut self, t: Ps) {
-        let Some(o) = self.transmit.offload.take() else { return };
+    fn packet_gathered(&mut self, t: Ps, queue: u16, shared: &mut Shared) {
+        let q = &mut self.transmit.queues[usize::from(queue)];
+        let Some(o) = q.offload.take() else { return };
+        q.stats.packets += 1;
+        let mut packet = std::mem::take(&mut q.packet);
+        let mut carries = q.carries.take();
+        if let Some(id) = carries {
+            shared.journeys.passes(id, Point::Gathered, t);
+        }
         let tx = &mut self.transmit;
-        let mut packet = std::mem::take(&mut tx.packet);
-        let mut carries = tx.carries.take();
         // The payload's FIFO space becomes its frames'.
         tx.fifo_used = tx.fifo_used.saturating_sub(packet.len() as u64);
         let (pads, begin) = (self.registers.pads(), t + self.packet_latency);
         let (wire, line, gap) = (&mut self.wire_out, self.line, self.gap);
         let (spare, outgoing, events) = (&mut tx.spare, &mut tx.outgoing, &mut self.events);
+        let trace = &mut self.trace;
         let mut occupied = 0;
         let sound = offload::frames(&mut packet, &o, &mut self.scratch, |frame| {
             let mut bytes = spare.pop().unwrap_or_default();
@@ -111,60 +222,57 @@ impl<S: SharedRegisters> Port<S> {
             }
             let length = bytes.len() as u64 + u64::from(FCS);
             let start = wire.reserve(begin, line.time_of(length + gap));
-            events.push(start + line.time_of(length), Event::TxSent);
+            let end = start + line.time_of(length);
+            events.push(end, Event::TxSent);
+            let id = carries.unwrap_or(u64::MAX);
+            trace.note(start, What::Frame { id, until: end, bytes: length as u32, out: true });
             occupied += bytes.len() as u64;
-            outgoing.push_back(Outgoing { bytes, carries: carries.take() });
+            outgoing.push_back(Outgoing { bytes, queue, carries: carries.take() });
         });
         if !sound {
             tx.stats.bad_packets += 1;
             if let Some(id) = carries {
-                self.ledger.moves(id, Fate::InTx, Fate::HostDrop);
+                shared.ledger.moves(id, Fate::InTx, Fate::HostDrop);
             }
         }
         self.transmit.occupy(occupied);
         packet.clear();
-        self.transmit.packet = packet;
+        self.transmit.queues[usize::from(queue)].packet = packet;
     }
 
-    pub(super) fn descriptor_done(&mut self, t: Ps, index: u32, d: &TxDescriptor, memory: &mut MemorySystem) {
-        let (base, entries, _) = self.registers.ring(true);
-        if entries == 0 {
+    fn descriptor_done(&mut self, t: Ps, r: &Reading, memory: &mut MemorySystem, shared: &mut Shared) {
+        let ring = self.registers.ring(Side::Transmit, r.queue);
+        if ring.entries == 0 {
             return;
         }
-        self.transmit.ring.head = (index + 1) % entries;
-        self.registers.shared.store(reg::TDH, self.transmit.ring.head);
-        self.transmit.since_report += 1;
-        if !d.report {
-            return;
+        let q = &mut self.transmit.queues[usize::from(r.queue)];
+        q.ring.head = (r.index + 1) % ring.entries;
+        self.registers.set_head(Side::Transmit, r.queue, q.ring.head);
+        q.since_report += 1;
+        if r.descriptor.report {
+            q.report_interval = q.since_report;
+            q.since_report = 0;
+            q.stats.write_backs += 1;
+            self.transmit.stats.write_backs += 1;
+            let empty = q.ring.unfetched(ring.entries) == 0;
+            let address = ring.base.wrapping_add(u64::from(r.index) * DESCRIPTOR + 8);
+            let purpose = Purpose { queue: r.queue, descriptors: true };
+            let (_, when) = self.engine.write(t, address, 8, purpose, memory);
+            let visible = self.writes.push(when, address, &r.descriptor.done());
+            self.completed(visible, Side::Transmit, Cause::Transmitted(r.queue, empty), r.descriptor.delay);
         }
-        self.transmit.report_interval = self.transmit.since_report;
-        self.transmit.since_report = 0;
-        self.transmit.stats.write_backs += 1;
-        let address = base.wrapping_add(u64::from(index) * SIZE + 8);
-        let (_, when) = self.io.write(t, address, 8, memory);
-        let visible = self.writes.push(when, address, &d.done());
-        let empty = if self.transmit.ring.unfetched(entries) == 0 { cause::TXQE } else { 0 };
-        self.completed(visible, Side::Transmit, cause::TXDW | empty, d.delay);
+        self.note_tx_level(t, r.queue, shared);
     }
 
-    pub(super) fn sent(&mut self, t: Ps) {
+    pub(super) fn sent(&mut self, t: Ps, shared: &mut Shared) {
         let Some(frame) = self.transmit.outgoing.pop_front() else { return };
         let length = frame.bytes.len() as u64;
+        let on_wire = length + u64::from(FCS);
         self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(length);
         self.transmit.stats.frames += 1;
-        self.transmit.stats.bytes += length + u64::from(FCS);
-        self.registers.statistics.sent((length + u64::from(FCS)) as u32);
-        let answer = self.sink.recognise(&frame.bytes, t + self.link_latency);
-        self.ledger.returned(frame.carries, answer.map(|a| a.id));
-        if frame.carries.is_some() || answer.is_some() {
-            self.returned += 1;
-        }
-        if let Some(a) = answer {
-            if self.cohort.contains(&a.id) {
-                self.sink.record(a.latency);
-                self.cohort_returned_bytes += length + u64::from(FCS);
-            }
-        }
+        self.transmit.stats.bytes += on_wire;
+        self.registers.count_sent(frame.queue, on_wire as u32);
+        shared.returns(&frame.bytes, on_wire, frame.carries, t + self.link_latency);
         self.transmit.spare.push(frame.bytes);
     }
 }

@@ -76,7 +76,8 @@ fn segments(packet: &[u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: impl Fn
     if mss == 0 || header == 0 || packet.len() < header {
         return false;
     }
-    let payload = &packet[header..packet.len().min(header + c.payload as usize)];
+    let wanted = if c.payload == 0 { packet.len() } else { header + c.payload as usize };
+    let payload = &packet[header..packet.len().min(wanted)];
     let (ip, l4) = (usize::from(c.ip[0]), usize::from(c.l4[0]));
     let identification = get16(packet, ip + 4);
     let sequence = packet.get(l4 + 4..l4 + 8).map_or(0, |f| u32::from_be_bytes([f[0], f[1], f[2], f[3]]));
@@ -150,7 +151,7 @@ mod tests {
             header: 54,
             tcp: true,
             ipv4: true,
-            tse: true,
+            slot: 1,
         };
         (p, c)
     }

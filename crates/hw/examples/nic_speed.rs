@@ -1,0 +1,28 @@
+//! Packets a host second through the whole NIC, without a guest: `cargo run --release -p wiretime-hw --example nic_speed`.
+
+use std::time::Instant;
+use wiretime_hw::nic::loopback::measure;
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::{Arrivals, Load, Traffic};
+
+const PACKETS: u64 = 2_000_000;
+
+fn main() {
+    let p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
+    for (size, rate, forwards) in [(64, "40Gbps", true), (64, "40Gbps", false), (512, "60Gbps", true), (1518, "80Gbps", true)] {
+        let load = Load {
+            traffic: Traffic::Udp,
+            packet_size: size,
+            rate: rate.parse().expect("a rate"),
+            timestamp_offset: 42,
+            arrivals: Arrivals::Constant,
+            flows: 1,
+            seed: 1,
+        };
+        let begin = Instant::now();
+        let o = measure(&p, &load, PACKETS, 1024, forwards).expect("a load");
+        let seconds = begin.elapsed().as_secs_f64();
+        let way = if forwards { "in and out" } else { "in" };
+        println!("{size:5} B {way:11} {:7.2} M packets a host second ({} lost)", PACKETS as f64 / seconds / 1e6, o.dma_drops + o.core_drops);
+    }
+}

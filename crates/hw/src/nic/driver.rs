@@ -1,0 +1,220 @@
+//! What the driver does with a receive ring, seen from outside: polls, bursts, replenishment.
+//!
+//! The engine tells which descriptor a core reads; the NIC tells which are written back and from when on cores see them.
+//! A read of the next descriptor that finds nothing ends a burst, or is an empty poll where none had begun; so does the
+//! doorbell of the transmit ring. Left out: programs that look at descriptors without taking them (`rte_eth_rx_queue_count`).
+
+use super::journeys::{Journeys, Point};
+use hdrhistogram::Histogram;
+use std::collections::VecDeque;
+use wiretime_base::{stats, Ps};
+
+stats! {
+    /// What the driver does with a receive queue and its transmit queue of the same number.
+    pub struct DriverStats {
+        polls: "polls", "looks at the receive ring";
+        empty_polls: "polls", "of these, without a packet";
+        bursts: "bursts", "looks that took packets";
+        burst_packets: "packets", "packets taken";
+        rx_doorbells: "writes", "writes of the receive tail";
+        replenished: "descriptors", "receive descriptors posted by them";
+        tx_doorbells: "writes", "writes of the transmit tail";
+        posted: "descriptors", "transmit descriptors posted by them";
+        rx_doorbell_interval_ps: "ps", "time between writes of the receive tail, added up";
+        tx_doorbell_interval_ps: "ps", "time between writes of the transmit tail, added up";
+    }
+}
+
+/// A descriptor written back: its index, from when on cores see it, and the packet that it completes.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    index: u32,
+    visible: Ps,
+    packet: Option<u64>,
+}
+
+/// Largest burst and number of descriptors told apart exactly.
+const LARGEST: u64 = 1 << 16;
+const DIGITS: u8 = 4;
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LARGEST, DIGITS).expect("bounds are constants")
+}
+
+/// The driver of one queue pair.
+pub struct Driver {
+    written: VecDeque<Written>,
+    /// The descriptor that software looks at next.
+    next: u32,
+    burst: u64,
+    /// Which core polls.
+    pub core: u16,
+    last_rx_doorbell: Option<Ps>,
+    last_tx_doorbell: Option<Ps>,
+    /// Sizes of bursts, and descriptors that the NIC had left at each replenishment.
+    pub bursts: Histogram<u64>,
+    /// Descriptors that the NIC had left at each replenishment.
+    pub available: Histogram<u64>,
+    /// Whether histograms are being filled.
+    pub recording: bool,
+    pub stats: DriverStats,
+}
+
+/// What a read of a descriptor amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Part of a burst, or a look elsewhere in the ring.
+    Nothing,
+    /// The end of a burst of so many packets.
+    Burst(u64),
+    /// Nothing was there.
+    Empty,
+}
+
+impl Driver {
+    pub fn new() -> Self {
+        Self {
+            written: VecDeque::with_capacity(1024),
+            next: 0,
+            burst: 0,
+            core: 0,
+            last_rx_doorbell: None,
+            last_tx_doorbell: None,
+            bursts: histogram(),
+            available: histogram(),
+            recording: false,
+            stats: DriverStats::default(),
+        }
+    }
+
+    /// The ring starts anew, at descriptor `next`.
+    pub fn reset(&mut self, next: u32) {
+        self.written.clear();
+        (self.next, self.burst) = (next, 0);
+        (self.last_rx_doorbell, self.last_tx_doorbell) = (None, None);
+    }
+
+    /// Descriptor `index` is written back.
+    pub fn written(&mut self, index: u32, visible: Ps, packet: Option<u64>) {
+        self.written.push_back(Written { index, visible, packet });
+    }
+
+    /// Descriptors written back that no core has read.
+    pub fn waiting(&self) -> usize {
+        self.written.len()
+    }
+
+    /// A core reads descriptor `index` of a ring of `entries` at `t`.
+    pub fn reads(&mut self, index: u32, entries: u32, t: Ps, journeys: &mut Journeys) -> Seen {
+        let ahead = (index + entries - self.next % entries.max(1)) % entries.max(1);
+        if ahead * 2 > entries {
+            return Seen::Nothing; // behind: already taken
+        }
+        let at_next = ahead == 0;
+        let mut taken = 0;
+        while let Some(w) = self.written.front().filter(|w| w.visible <= t && taken <= ahead) {
+            if w.index != self.next % entries {
+                break; // written before somebody moved the ring: nothing to count
+            }
+            self.next = (self.next + 1) % entries;
+            taken += 1;
+            if let Some(id) = w.packet {
+                self.burst += 1;
+                journeys.passes(id, Point::Picked, t);
+            }
+            self.written.pop_front();
+        }
+        if taken > 0 || !at_next {
+            return Seen::Nothing;
+        }
+        match self.end_burst() {
+            0 => {
+                self.stats.polls += 1;
+                self.stats.empty_polls += 1;
+                Seen::Empty
+            }
+            n => Seen::Burst(n),
+        }
+    }
+
+    /// A burst is over, if one had begun; returns its size.
+    pub fn end_burst(&mut self) -> u64 {
+        let n = std::mem::take(&mut self.burst);
+        if n > 0 {
+            self.stats.polls += 1;
+            self.stats.bursts += 1;
+            self.stats.burst_packets += n;
+            if self.recording {
+                self.bursts.saturating_record(n);
+            }
+        }
+        n
+    }
+
+    /// The receive tail was written: `count` descriptors more, beside `available` that the NIC had.
+    pub fn replenishes(&mut self, t: Ps, count: u32, available: u32) {
+        self.stats.rx_doorbells += 1;
+        self.stats.replenished += u64::from(count);
+        if let Some(last) = self.last_rx_doorbell.replace(t) {
+            self.stats.rx_doorbell_interval_ps += t.saturating_sub(last);
+        }
+        if self.recording {
+            self.available.saturating_record(available.into());
+        }
+    }
+
+    /// The transmit tail was written.
+    pub fn posts(&mut self, t: Ps, count: u32) {
+        self.stats.tx_doorbells += 1;
+        self.stats.posted += u64::from(count);
+        if let Some(last) = self.last_tx_doorbell.replace(t) {
+            self.stats.tx_doorbell_interval_ps += t.saturating_sub(last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalar_loops() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        let mut read = |d: &mut Driver, i, t| d.reads(i, 8, t, &mut j);
+        assert_eq!(read(&mut d, 0, 10), Seen::Empty);
+        (0..3).for_each(|i| d.written(i, 20, Some(u64::from(i))));
+        assert_eq!(read(&mut d, 0, 15), Seen::Empty, "not yet visible");
+        assert_eq!([0, 1, 2].map(|i| read(&mut d, i, 25)), [Seen::Nothing; 3]);
+        assert_eq!(read(&mut d, 3, 26), Seen::Burst(3));
+        assert_eq!(read(&mut d, 3, 27), Seen::Empty);
+        (3..11).for_each(|i| d.written(i % 8, 30, Some(i.into())));
+        (3..7).for_each(|i| assert_eq!(read(&mut d, i, 40), Seen::Nothing));
+        assert_eq!(d.end_burst(), 4, "by the doorbell of what it sends");
+        assert_eq!((d.stats.polls, d.stats.empty_polls, d.stats.bursts, d.stats.burst_packets), (5, 3, 2, 7));
+    }
+
+    /// Four descriptors at a time, the last first, as vector drivers do.
+    #[test]
+    fn vector_loops() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        let mut four = |d: &mut Driver, from: u32, t| (0..4).rev().map(|i| d.reads(from + i, 64, t, &mut j)).last();
+        assert_eq!(four(&mut d, 0, 5), Some(Seen::Empty));
+        (0..6).for_each(|i| d.written(i, 10, Some(i.into())));
+        four(&mut d, 0, 20);
+        four(&mut d, 4, 20);
+        assert_eq!((d.stats.bursts, d.burst), (1, 0), "two of four were there: the burst is over");
+        assert_eq!(d.stats.burst_packets, 6);
+        assert_eq!(four(&mut d, 6, 30), Some(Seen::Empty));
+        assert_eq!(d.stats.polls, 3);
+    }
+
+    #[test]
+    fn replenishment() {
+        let mut d = Driver::new();
+        d.recording = true;
+        d.replenishes(100, 32, 900);
+        d.replenishes(350, 32, 10);
+        assert_eq!((d.stats.rx_doorbell_interval_ps, d.stats.replenished), (250, 64));
+        assert_eq!((d.available.min(), d.available.max()), (10, 900));
+    }
+}

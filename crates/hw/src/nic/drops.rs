@@ -1,0 +1,177 @@
+//! Why a packet was refused: the drop classes.
+//!
+//! Three bits at the refusal decide: RX FIFO full, RX ring full (no descriptors left), TX ring full (of the queue that the
+//! packets of this queue are sent on). An episode that one cause started keeps that cause until the FIFO has drained:
+//! while packets pile up behind a slow core, the FIFO is sometimes full although a few descriptors have just come.
+//!
+//! [`Gem5`] is the state machine of the study that `platforms/gem5-n1-*` reproduce, for comparison: it samples the bits
+//! at each refusal, and what counts depends on the bits at the refusal before.
+
+use serde::{Deserialize, Serialize};
+
+/// A class of drops at the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The DMA engine, or the memory behind it, is too slow.
+    Dma,
+    /// The core is too slow.
+    Core,
+    /// The transmit ring is full, which stalls the core.
+    Tx,
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropClasses {
+    /// Episodes, as above.
+    #[default]
+    Wiretime,
+    /// The published state machine.
+    Gem5,
+}
+
+/// What is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The RX FIFO has no room for the packet.
+    pub fifo: bool,
+    /// The queue has no receive descriptors.
+    pub rx_ring: bool,
+    /// The transmit ring that its packets go to takes no more.
+    pub tx_ring: bool,
+}
+
+/// States of three bits.
+pub const STATES: usize = 8;
+
+impl State {
+    fn index(self) -> usize {
+        usize::from(self.fifo) | usize::from(self.rx_ring) << 1 | usize::from(self.tx_ring) << 2
+    }
+
+    /// The names of what is full, by index: `fifo+rx`.
+    #[must_use]
+    pub fn name(index: usize) -> String {
+        let set = ["fifo", "rx", "tx"].into_iter().enumerate().filter(|(bit, _)| index >> bit & 1 != 0);
+        let names: Vec<&str> = set.map(|(_, name)| name).collect();
+        if names.is_empty() {
+            "none".into()
+        } else {
+            names.join("+")
+        }
+    }
+}
+
+/// The published state machine (`gem5_dpdk_setup.md`, "Their drop classes").
+#[derive(Debug, Default)]
+struct Gem5 {
+    last: State,
+}
+
+impl Gem5 {
+    fn refuse(&mut self, now: State) -> Class {
+        let last = std::mem::replace(&mut self.last, now);
+        if last.rx_ring {
+            return if last.tx_ring && now.rx_ring && now.tx_ring { Class::Tx } else { Class::Core };
+        }
+        match (now.rx_ring, now.tx_ring) {
+            (true, true) => Class::Tx,
+            (true, false) => Class::Core,
+            (false, _) => Class::Dma,
+        }
+    }
+}
+
+/// Decides classes and counts transitions.
+#[derive(Debug, Default)]
+pub struct Drops {
+    classes: DropClasses,
+    gem5: Gem5,
+    /// The cause of the episode under way.
+    episode: Option<Class>,
+    last: State,
+    /// Refusals by the state before and the state at them.
+    pub transitions: [[u64; STATES]; STATES],
+}
+
+impl Drops {
+    /// With this judge.
+    #[must_use]
+    pub fn new(classes: DropClasses) -> Self {
+        Self { classes, ..Self::default() }
+    }
+
+    /// A packet is refused. `now` is what holds since the episode began, `sampled` what holds at this instant.
+    pub fn refuse(&mut self, now: State, sampled: State) -> Class {
+        self.transitions[self.last.index()][now.index()] += 1;
+        self.last = now;
+        let gem5 = self.gem5.refuse(sampled);
+        let ours = *self.episode.get_or_insert(match (now.rx_ring, now.tx_ring) {
+            (_, true) => Class::Tx,
+            (true, false) => Class::Core,
+            (false, false) => Class::Dma,
+        });
+        match self.classes {
+            DropClasses::Wiretime => ours,
+            DropClasses::Gem5 => gem5,
+        }
+    }
+
+    /// The FIFO has drained below its low-water mark: the episode is over.
+    pub fn drained(&mut self) {
+        self.episode = None;
+        self.last = State::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Class::{Core, Dma, Tx};
+
+    const F: State = State { fifo: true, rx_ring: false, tx_ring: false };
+    const FR: State = State { fifo: true, rx_ring: true, tx_ring: false };
+    const FT: State = State { fifo: true, rx_ring: false, tx_ring: true };
+    const FRT: State = State { fifo: true, rx_ring: true, tx_ring: true };
+
+    fn classes(judge: DropClasses, sequence: &[State]) -> Vec<Class> {
+        let mut d = Drops::new(judge);
+        sequence.iter().map(|&s| d.refuse(s, s)).collect()
+    }
+
+    #[test]
+    fn an_episode_keeps_its_cause() {
+        let ours = DropClasses::Wiretime;
+        assert_eq!(classes(ours, &[F, F, FR]), [Dma, Dma, Dma]);
+        assert_eq!(classes(ours, &[FR, F, F]), [Core, Core, Core], "a few descriptors have come: still the core");
+        assert_eq!(classes(ours, &[FRT, FR]), [Tx, Tx]);
+        assert_eq!(classes(ours, &[FT]), [Tx], "the ring behind a stalled core is about to fill");
+        let mut d = Drops::new(ours);
+        assert_eq!(d.refuse(F, F), Dma);
+        d.drained();
+        assert_eq!(d.refuse(FR, FR), Core, "a new episode");
+        assert_eq!((d.transitions[0][1], d.transitions[0][3]), (1, 1), "both began from an empty FIFO");
+    }
+
+    #[test]
+    fn the_published_machine() {
+        let gem5 = DropClasses::Gem5;
+        assert_eq!(classes(gem5, &[F, FT, FR]), [Dma, Dma, Core]);
+        // After RX ring full every drop is the core's; TxDrop only if both rings are full before and now.
+        assert_eq!(classes(gem5, &[FR, F, F]), [Core, Core, Dma]);
+        assert_eq!(classes(gem5, &[FR, FRT, FRT, F]), [Core, Core, Tx, Core]);
+        assert_eq!(classes(gem5, &[FRT, FR]), [Tx, Core]);
+    }
+
+    #[test]
+    fn transitions_count_every_refusal() {
+        let mut d = Drops::new(DropClasses::Wiretime);
+        for s in [F, F, FR, FRT, F] {
+            d.refuse(s, s);
+        }
+        assert_eq!(d.transitions.iter().flatten().sum::<u64>(), 5);
+        assert_eq!((d.transitions[1][1], d.transitions[1][3], d.transitions[3][7], d.transitions[7][1]), (1, 1, 1, 1));
+        assert_eq!([State::name(0), State::name(7), State::name(3)], ["none", "fifo+rx+tx", "fifo+rx"]);
+    }
+}

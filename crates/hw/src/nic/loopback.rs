@@ -1,0 +1,191 @@
+//! A bench without a guest: one 8254x port whose host takes and answers packets in no time, or looks every now and then.
+//!
+//! What remains is the NIC, the way to memory and memory itself, which closed forms describe. The host costs nothing: no
+//! core, no cache but the last-level one that DMA goes through.
+
+use super::controller::LocalPages;
+use super::e1000::{reg, Registers, SHARED};
+use super::{DropClasses, Port, Shared, Which};
+use crate::memory::{GuestMemory, MemorySystem};
+use crate::params::Platform;
+use crate::wire::{Generator, Load, Sink};
+use serde::Serialize;
+use wiretime_base::Ps;
+
+/// Memory of the host.
+pub struct Ram(pub Vec<u8>);
+
+impl GuestMemory for Ram {
+    fn read(&self, address: u64, data: &mut [u8]) -> bool {
+        let at = address as usize;
+        self.0.get(at..at.saturating_add(data.len())).map(|s| data.copy_from_slice(s)).is_some()
+    }
+    fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let at = address as usize;
+        self.0.get_mut(at..at.saturating_add(data.len())).map(|s| s.copy_from_slice(data)).is_some()
+    }
+}
+
+const RX_RING: u64 = 0;
+const TX_RING: u64 = 1 << 17;
+const BUFFERS: u64 = 1 << 20;
+const BUFFER: u64 = 4096;
+const DESCRIPTOR: u64 = 16;
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+
+/// The host and its port.
+pub struct Host {
+    /// The port.
+    pub port: Port<Registers<LocalPages>>,
+    /// The books.
+    pub shared: Shared,
+    /// Caches and DRAM that DMA goes through.
+    pub memory: MemorySystem,
+    ram: Ram,
+    ring: u32,
+    forwards: bool,
+    next: u32,
+    free: u32,
+}
+
+impl Host {
+    /// A host with rings of `ring` descriptors that forwards packets, or drops them.
+    ///
+    /// # Errors
+    /// Where the load is refused.
+    pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, String> {
+        let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
+        let registers = Registers::new(MAC, LocalPages::new(SHARED));
+        let mut port = Port::new(p, 0, registers, generator, DropClasses::Wiretime);
+        let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * BUFFER) as usize]);
+        for i in 0..u64::from(ring) {
+            ram.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * BUFFER).to_le_bytes());
+        }
+        for (offset, value) in [
+            (reg::RDBAL, RX_RING as u32),
+            (reg::RDLEN, ring * DESCRIPTOR as u32),
+            (reg::TDBAL, TX_RING as u32),
+            (reg::TDLEN, ring * DESCRIPTOR as u32),
+            (reg::RCTL, 1 << 1 | 1 << 3 | 1 << 5 | 1 << 15 | 1 << 26 | 3 << 16 | 1 << 25),
+            (reg::TCTL, 1 << 1 | 1 << 3),
+        ] {
+            port.write_register(offset, value);
+        }
+        port.doorbell(0, reg::RDT, ring - 1);
+        let memory = MemorySystem::new(p, 1);
+        let shared = Shared::new(1, 1, forwards, Sink::new(load.timestamp_offset));
+        Ok(Self { port, shared, memory, ram, ring, forwards, next: 0, free: ring - 1 })
+    }
+
+    /// The host looks at its ring at `now` and takes `burst` packets at most; returns how many.
+    pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
+        let mut taken = 0;
+        while taken < burst {
+            let at = RX_RING + u64::from(self.next) * DESCRIPTOR;
+            let mut d = [0; 16];
+            self.ram.read(at, &mut d);
+            if d[12] & 1 == 0 {
+                break;
+            }
+            self.ram.write(at + 12, &[0]);
+            if self.forwards {
+                let mut t = [0; 16];
+                t[..10].copy_from_slice(&d[..10]);
+                t[11] = 1 | 2 | 8;
+                self.ram.write(TX_RING + u64::from(self.next) * DESCRIPTOR, &t);
+            }
+            self.next = (self.next + 1) % self.ring;
+            taken += 1;
+        }
+        if taken > 0 {
+            if self.forwards {
+                self.port.doorbell(now, reg::TDT, self.next);
+            }
+            self.free = (self.free + taken) % self.ring;
+            self.port.doorbell(now, reg::RDT, self.free);
+        }
+        taken
+    }
+
+    /// Devices up to `now`, and what they have written by then.
+    pub fn advance(&mut self, now: Ps) {
+        self.port.advance(now, &mut self.memory, &self.ram, &mut self.shared);
+        self.port.writes.apply(now, &mut self.ram);
+    }
+
+    /// A core touches the packet that is taken next.
+    pub fn touch(&mut self, now: u64) {
+        self.memory.load(0, BUFFERS + u64::from(self.next) * BUFFER, 0, now);
+    }
+
+    /// Runs until `end`, the host answering as soon as it can see something.
+    pub fn run(&mut self, end: Ps) {
+        loop {
+            let event = self.port.next_time().unwrap_or(Ps::MAX);
+            let write = self.port.writes.next_time();
+            let t = event.min(write);
+            if t >= end {
+                return;
+            }
+            if write <= event {
+                self.port.writes.apply(write, &mut self.ram);
+                self.poll(write, u32::MAX);
+            } else {
+                self.port.advance(event + 1, &mut self.memory, &self.ram, &mut self.shared);
+            }
+        }
+    }
+}
+
+/// What a run of the bench shows.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // names and units say it
+pub struct Outcome {
+    pub packets: u64,
+    pub dma_drops: u64,
+    pub core_drops: u64,
+    pub forwarded: u64,
+    pub seconds: f64,
+    /// Mean time of a packet in the RX FIFO, its DMA included.
+    pub fifo_sojourn_ns: f64,
+    pub fifo_peak_bytes: u64,
+    pub latency_mean_ns: f64,
+    pub latency_max_ns: f64,
+    pub hops: Vec<super::Hop>,
+    pub violations: Vec<String>,
+}
+
+/// Sends `packets` packets of a load through the bench.
+///
+/// # Errors
+/// Where the load is refused.
+pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, String> {
+    let mut host = Host::new(p, load, ring, forwards)?;
+    let bits = packets as u128 * u128::from(load.packet_size) * 8;
+    let duration = (bits * 1_000_000_000_000 / u128::from(load.rate.bits_per_second())) as Ps;
+    host.shared.cohort = 0..duration;
+    host.port.start_traffic(0, &mut host.shared);
+    host.run(duration);
+    host.port.stop_traffic(duration);
+    host.run(Ps::MAX);
+    let stats = host.port.stats(1);
+    let counts = host.shared.counts(Which::Cohort);
+    let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
+    let bytes = accepted as f64 * f64::from(load.packet_size);
+    let sink = &host.shared.sink;
+    let mut violations = host.port.audit(&host.shared);
+    violations.extend(host.shared.ledger.violations());
+    Ok(Outcome {
+        packets: counts.offered,
+        dma_drops: counts.dma_drop,
+        core_drops: counts.core_drop,
+        forwarded: counts.forwarded,
+        seconds: duration as f64 / 1e12,
+        fifo_sojourn_ns: stats.receive.fifo_level_ps as f64 / bytes / 1000.0,
+        fifo_peak_bytes: stats.receive.fifo_peak,
+        latency_mean_ns: sink.mean() / 1000.0,
+        latency_max_ns: sink.max() as f64 / 1000.0,
+        hops: host.shared.journeys.hops(),
+        violations,
+    })
+}

@@ -1,0 +1,188 @@
+//! What is seen of a port from outside: statistics, what cores do with its rings, the account for the ledger.
+
+use super::Port;
+use crate::io::IoStats;
+use crate::nic::controller::{Controller, Side, DESCRIPTOR};
+use crate::nic::driver::{DriverStats, Seen};
+use crate::nic::drops::STATES;
+use crate::nic::ledger::ModelCounters;
+use crate::nic::receive::{ReceiveStats, RxQueueStats};
+use crate::nic::shared::Shared;
+use crate::nic::trace::{Record, What};
+use crate::nic::transmit::{TransmitStats, TxQueueStats};
+use wiretime_base::Ps;
+
+/// Counters of a queue pair.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // the parts'
+pub struct QueueStats {
+    pub receive: RxQueueStats,
+    pub transmit: TxQueueStats,
+    pub driver: DriverStats,
+}
+
+/// Counters of the port, by part.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // the parts'
+pub struct PortStats {
+    pub receive: ReceiveStats,
+    pub transmit: TransmitStats,
+    pub io: IoStats,
+    pub queues: Vec<QueueStats>,
+}
+
+/// Filled buckets of a histogram: value, count.
+type Buckets = Vec<(u64, u64)>;
+
+/// A receive ring in memory: first byte, one past the last, queue.
+pub type RingPlace = (u64, u64, u16);
+
+impl<C: Controller> Port<C> {
+    /// Counters; `queues` of them by queue.
+    #[must_use]
+    pub fn stats(&self, queues: usize) -> PortStats {
+        let queue = |i: usize| {
+            let (rx, tx) = (&self.receive.queues[i], &self.transmit.queues[i]);
+            let (rx_ring, tx_ring) =
+                (self.registers.ring(Side::Receive, i as u16), self.registers.ring(Side::Transmit, i as u16));
+            QueueStats {
+                receive: RxQueueStats {
+                    free: (rx.ring.unfetched(rx_ring.entries) + rx.ring.fetching).into(),
+                    waiting: rx.driver.waiting() as u64,
+                    ..rx.stats.clone()
+                },
+                transmit: TxQueueStats { level: tx.ring.outstanding(tx_ring.entries).into(), ..tx.stats.clone() },
+                driver: rx.driver.stats.clone(),
+            }
+        };
+        let mut stats = PortStats {
+            receive: self.receive.stats.clone(),
+            transmit: self.transmit.stats.clone(),
+            io: self.engine.stats(),
+            queues: (0..queues.min(self.receive.queues.len())).map(queue).collect(),
+        };
+        for (q, s) in self.receive.queues.iter().zip(&mut stats.queues) {
+            s.receive.free += q.ring.held.len() as u64;
+        }
+        stats
+    }
+
+    /// One past the last queue that has been used.
+    #[must_use]
+    pub fn queues_used(&self) -> usize {
+        let rx = self.receive.queues.iter().rposition(|q| q.ring.epoch > 0 || q.ring.tail != q.ring.head);
+        let tx = self.transmit.queues.iter().rposition(|q| q.ring.epoch > 0 || q.posted_count > 0);
+        rx.max(tx).map_or(1, |last| last + 1)
+    }
+
+    /// Where the receive rings are that are on.
+    #[must_use]
+    pub fn receive_rings(&self) -> Vec<RingPlace> {
+        (0..self.registers.queues() as u16)
+            .filter_map(|queue| {
+                let r = self.registers.ring(Side::Receive, queue);
+                let end = r.base.checked_add(u64::from(r.entries) * DESCRIPTOR)?;
+                (r.enabled && r.entries > 0).then_some((r.base, end, queue))
+            })
+            .collect()
+    }
+
+    /// Core `core` reads the descriptor at `offset` bytes from the start of a receive ring, at `t`.
+    pub fn descriptor_read(&mut self, core: u16, queue: u16, offset: u64, t: Ps, shared: &mut Shared) {
+        let entries = self.registers.ring(Side::Receive, queue).entries;
+        let Some(q) = self.receive.queues.get_mut(usize::from(queue)).filter(|_| entries > 0) else { return };
+        q.driver.core = core;
+        match q.driver.reads((offset / DESCRIPTOR) as u32, entries, t, &mut shared.journeys) {
+            Seen::Nothing => {}
+            Seen::Empty => self.trace.note(t, What::Poll { core, queue, packets: 0 }),
+            Seen::Burst(packets) => self.trace.note(t, What::Poll { core, queue, packets }),
+        }
+    }
+
+    /// Core `core` writes the tail of a transmit queue at `t`: its bursts are over.
+    pub fn bursts_end(&mut self, core: u16, t: Ps) {
+        for (queue, q) in self.receive.queues.iter_mut().enumerate() {
+            if q.driver.core == core {
+                let packets = q.driver.end_burst();
+                if packets > 0 {
+                    self.trace.note(t, What::Poll { core, queue: queue as u16, packets });
+                }
+            }
+        }
+    }
+
+    /// Histograms of bursts and replenishments are filled, or no longer.
+    pub fn record_driver(&mut self, on: bool) {
+        self.receive.queues.iter_mut().for_each(|q| q.driver.recording = on);
+    }
+
+    /// Sizes of bursts, and descriptors left at replenishments, of a queue.
+    #[must_use]
+    pub fn driver_histograms(&self, queue: usize) -> (Buckets, Buckets) {
+        let buckets = |h: &hdrhistogram::Histogram<u64>| {
+            h.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+        };
+        self.receive
+            .queues
+            .get(queue)
+            .map_or_else(Default::default, |q| (buckets(&q.driver.bursts), buckets(&q.driver.available)))
+    }
+
+    /// Refusals by what was full before, and at them.
+    #[must_use]
+    pub fn drop_transitions(&self) -> [[u64; STATES]; STATES] {
+        self.receive.drops.transitions
+    }
+
+    /// Bytes in the RX FIFO; descriptors left, filled and unread, and posted for transmission, over all queues.
+    #[must_use]
+    pub fn occupancy(&self) -> [u64; 4] {
+        let mut sum = [self.receive.fifo_used, 0, 0, 0];
+        for (i, (rx, tx)) in self.receive.queues.iter().zip(&self.transmit.queues).enumerate() {
+            let bits = self.enabled;
+            if (bits[0] | bits[1]) >> i & 1 == 0 {
+                continue;
+            }
+            let rx_entries = self.registers.ring(Side::Receive, i as u16).entries;
+            let tx_entries = self.registers.ring(Side::Transmit, i as u16).entries;
+            sum[1] += u64::from(rx.ring.unfetched(rx_entries) + rx.ring.fetching) + rx.ring.held.len() as u64;
+            sum[2] += rx.driver.waiting() as u64;
+            sum[3] += u64::from(tx.ring.outstanding(tx_entries));
+        }
+        sum
+    }
+
+    /// The window of the timeline.
+    pub fn start_trace(&mut self, window: std::ops::Range<Ps>) {
+        self.trace.start(window.clone());
+        self.engine.trace.start(window);
+    }
+
+    /// The timeline, in order of time, and how many records were lost.
+    #[must_use]
+    pub fn take_trace(&mut self) -> (Vec<Record>, u64) {
+        let mut records = std::mem::take(&mut self.trace.records);
+        records.append(&mut self.engine.trace.records);
+        records.sort_by_key(|r| r.at);
+        (records, self.trace.lost + self.engine.trace.lost)
+    }
+
+    /// Everything of this port that does not balance.
+    #[must_use]
+    pub fn audit(&self, shared: &Shared) -> Vec<String> {
+        let model = ModelCounters {
+            arrived: self.arrived,
+            filtered: self.receive.stats.filtered,
+            fifo_packets: (self.receive.fifo.len() + self.receive.in_flight.len()) as u64,
+            returned: shared.returned.get(self.index).copied().unwrap_or(0),
+            queues: self.receive.queues.iter().map(super::super::receive::RxQueue::counters).collect(),
+        };
+        shared.ledger.audit(self.index, &model)
+    }
+
+    /// Whether the rate wanted is above what the line carries at this size.
+    #[must_use]
+    pub fn line_limited(&self) -> bool {
+        self.generator.line_limited
+    }
+}

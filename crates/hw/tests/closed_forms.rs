@@ -1,0 +1,132 @@
+//! A port without a guest against closed forms: constant, Poisson and burst arrivals; latency, fill of the FIFO, loss.
+//!
+//! The receive link is made the only bottleneck: a transparent wire (1 Tb/s), long frames of one TLP each, no data-link
+//! packets, no pipeline delay, a host that answers at once. Then a packet's service is the time of its payload and of its
+//! descriptor on the link.
+
+use wiretime_hw::nic::loopback::{measure, Outcome};
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::{Arrivals, Load, Traffic};
+
+const LENGTH: u32 = 4000;
+
+fn machine() -> Platform {
+    let mut p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
+    p.link.rate = "1000Gbps".parse().unwrap();
+    p.pcie.max_payload = 4096;
+    p.pcie.dllp_size = 0;
+    (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
+    p.nic.packet_latency = "0ns".parse().unwrap();
+    p.nic.descriptor_write_back = 1;
+    p.nic.rx_fifo = "64MiB".parse().unwrap();
+    p
+}
+
+/// Bits a second of the link as the specification has it: generation 4, 16 lanes, 128b/130b, less what is always taken.
+fn link_rate(p: &Platform) -> f64 {
+    assert_eq!(p.pcie.generation, 4);
+    16e9 * f64::from(p.pcie.lanes) * 128.0 / 130.0 * f64::from(100 - p.pcie.idle_percent) / 100.0
+}
+
+/// Nanoseconds on the link of a packet's payload, and of its descriptor's write-back.
+fn service(p: &Platform, length: u32) -> (f64, f64) {
+    let ns = |bytes: u32| f64::from(bytes) * 8e9 / link_rate(p);
+    // Payloads of up to 4096 B at 4 KiB boundaries are one TLP.
+    (ns(length - 4 + p.pcie.write_overhead), ns(16 + p.pcie.write_overhead))
+}
+
+fn load(length: u32, gbps: f64, arrivals: Arrivals, seed: u64) -> Load {
+    Load {
+        traffic: Traffic::Udp,
+        packet_size: length,
+        rate: format!("{}bps", (gbps * 1e9) as u64).parse().expect("a rate"),
+        timestamp_offset: 42,
+        arrivals,
+        flows: 1,
+        seed,
+    }
+}
+
+fn run(p: &Platform, l: &Load, packets: u64) -> Outcome {
+    let o = measure(p, l, packets, 4096, false).expect("a load");
+    assert_eq!(o.violations, Vec::<String>::new());
+    o
+}
+
+fn close(what: &str, found: f64, formula: f64, within: f64) {
+    assert!((found / formula - 1.0).abs() < within, "{what}: {found} against {formula}");
+}
+
+/// Nobody waits: a packet stays in the FIFO for the time of its payload.
+#[test]
+fn constant_arrivals_below_capacity() {
+    let p = machine();
+    let (payload, _) = service(&p, LENGTH);
+    for gbps in [10.0, 100.0, 150.0] {
+        let o = run(&p, &load(LENGTH, gbps, Arrivals::Constant, 1), 20_000);
+        close("time in the FIFO", o.fifo_sojourn_ns, payload, 0.002);
+        assert_eq!((o.fifo_peak_bytes, o.dma_drops, o.core_drops), (u64::from(LENGTH), 0, 0));
+    }
+}
+
+/// Above capacity the excess is lost, once the FIFO is full.
+#[test]
+fn constant_arrivals_above_capacity() {
+    let mut p = machine();
+    p.nic.rx_fifo = "256KiB".parse().unwrap();
+    let (payload, descriptor) = service(&p, LENGTH);
+    let capacity = f64::from(LENGTH) * 8.0 / (payload + descriptor);
+    let n = 200_000;
+    for over in [1.1, 1.5, 3.0] {
+        let o = run(&p, &load(LENGTH, capacity * over, Arrivals::Constant, 1), n);
+        let stored = 262_144 / u64::from(LENGTH);
+        let lost = n as f64 * (1.0 - 1.0 / over) - stored as f64;
+        close("loss", (o.dma_drops + o.core_drops) as f64, lost, 0.01);
+        assert_eq!(o.core_drops, 0, "the host is never the bottleneck");
+        assert_eq!(o.fifo_peak_bytes / u64::from(LENGTH), stored);
+    }
+}
+
+/// The k-th packet of a burst waits for k others.
+#[test]
+fn bursts() {
+    let p = machine();
+    let (payload, descriptor) = service(&p, LENGTH);
+    let wire = f64::from(LENGTH + p.link.gap_bytes) * 8.0 / 1000.0;
+    for size in [2u32, 8, 64] {
+        let o = run(&p, &load(LENGTH, 20.0, Arrivals::Burst { size }, 1), 6400);
+        let between = payload + descriptor - wire;
+        let mean = payload + f64::from(size - 1) / 2.0 * between;
+        close("time in the FIFO", o.fifo_sojourn_ns, mean, 0.01);
+    }
+}
+
+/// Poisson arrivals at a server of constant time: the mean wait of M/D/1 is rho / (2 (1 - rho)) services. Longer runs, as
+/// many as the issue of random numbers asks for: `wiretime loopback`.
+#[test]
+fn poisson_arrivals_are_md1() {
+    let p = machine();
+    let (payload, descriptor) = service(&p, LENGTH);
+    let whole = payload + descriptor;
+    for (rho, packets, within) in [(0.5, 400_000, 0.02), (0.8, 800_000, 0.03)] {
+        let gbps = f64::from(LENGTH) * 8.0 / whole * rho;
+        let o = run(&p, &load(LENGTH, gbps, Arrivals::Poisson, 1), packets);
+        let wait = o.fifo_sojourn_ns - payload;
+        close(&format!("mean wait at {rho}"), wait, whole * rho / (2.0 * (1.0 - rho)), within);
+    }
+}
+
+/// The whole loop: what a packet takes through both directions is what its parts take.
+#[test]
+fn the_loop_adds_up() {
+    let p = machine();
+    let o = measure(&p, &load(LENGTH, 10.0, Arrivals::Constant, 1), 5000, 4096, true).expect("a load");
+    assert_eq!((o.violations.len(), o.forwarded), (0, o.packets));
+    let sum: f64 = o.hops.iter().map(|h| h.mean).sum();
+    close("hops", sum, o.latency_mean_ns, 1e-9);
+    let wire = f64::from(LENGTH) * 8.0 / 1000.0 + p.link.latency.ps() as f64 / 1000.0;
+    close("wire in", o.hops[0].mean, wire, 1e-3);
+    close("wire out", o.hops[7].mean, wire, 1e-3);
+    assert_eq!(o.hops[1].mean, 0.0, "nobody waits");
+    close("the same for all", o.latency_max_ns, o.latency_mean_ns, 0.02);
+}
