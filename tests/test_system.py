@@ -229,7 +229,7 @@ def test_dependent_chains_take_their_closed_form_time(micro: Micro) -> None:
 
 
 def test_accesses_that_qemu_does_not_show_are_counted(micro: Micro) -> None:
-    n = 100_000
+    n = 1_000_000
 
     def counted(what: str, **engine: Any) -> tuple[int, int, int]:
         s = micro(what, n, **engine)["statistics"]["cores"][0]

@@ -7,6 +7,9 @@
 use crate::Ps;
 use std::collections::VecDeque;
 
+/// Intervals looked at from the end before all are searched.
+const NEAR: usize = 8;
+
 /// Occupied intervals of one resource, sorted, disjoint, merged where they touch.
 #[derive(Clone, Debug)]
 pub struct Calendar {
@@ -44,7 +47,7 @@ impl Calendar {
             }
             _ => {}
         }
-        let mut i = self.busy.partition_point(|&(_, end)| end <= arrival);
+        let mut i = self.first_after(arrival);
         let mut start = arrival;
         while i < self.busy.len() && self.busy[i].0 < start + service {
             start = start.max(self.busy[i].1);
@@ -55,6 +58,19 @@ impl Calendar {
         }
         self.forget(start);
         start
+    }
+
+    /// The first interval that ends after `t`: usually one of the last few.
+    #[inline]
+    fn first_after(&self, t: Ps) -> usize {
+        let mut i = self.busy.len();
+        for _ in 0..NEAR {
+            if i == 0 || self.busy[i - 1].1 <= t {
+                return i;
+            }
+            i -= 1;
+        }
+        self.busy.partition_point(|&(_, end)| end <= t)
     }
 
     fn insert(&mut self, i: usize, start: Ps, end: Ps) {

@@ -9,7 +9,13 @@ const PACKETS: u64 = 2_000_000;
 
 fn main() {
     let p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
-    for (size, rate, forwards) in [(64, "40Gbps", true), (64, "40Gbps", false), (512, "60Gbps", true), (1518, "80Gbps", true)] {
+    for (size, rate, forwards) in [
+        (64, "40Gbps", true),
+        (64, "20Gbps", true),
+        (64, "20Gbps", false),
+        (512, "60Gbps", true),
+        (1518, "80Gbps", true),
+    ] {
         let load = Load {
             traffic: Traffic::Udp,
             packet_size: size,
@@ -23,6 +29,10 @@ fn main() {
         let o = measure(&p, &load, PACKETS, 1024, forwards).expect("a load");
         let seconds = begin.elapsed().as_secs_f64();
         let way = if forwards { "in and out" } else { "in" };
-        println!("{size:5} B {way:11} {:7.2} M packets a host second ({} lost)", PACKETS as f64 / seconds / 1e6, o.dma_drops + o.core_drops);
+        println!(
+            "{size:5} B {way:11} {:7.2} M packets a host second ({} lost)",
+            PACKETS as f64 / seconds / 1e6,
+            o.dma_drops + o.core_drops
+        );
     }
 }

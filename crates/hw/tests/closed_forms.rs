@@ -1,6 +1,6 @@
 //! A port without a guest against closed forms: constant, Poisson and burst arrivals; latency, fill of the FIFO, loss.
 //!
-//! The receive link is made the only bottleneck: a transparent wire (1 Tb/s), long frames of one TLP each, no data-link
+//! The receive link is made the only bottleneck: a transparent wire (1000 Tb/s), long frames of one TLP each, no data-link
 //! packets, no pipeline delay, a host that answers at once. Then a packet's service is the time of its payload and of its
 //! descriptor on the link.
 
@@ -8,11 +8,12 @@ use wiretime_hw::nic::loopback::{measure, Outcome};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Arrivals, Load, Traffic};
 
-const LENGTH: u32 = 4000;
+/// Long enough for buffers of whole pages, which payloads do not cross.
+const LENGTH: u32 = 2100;
 
 fn machine() -> Platform {
     let mut p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
-    p.link.rate = "1000Gbps".parse().unwrap();
+    p.link.rate = "1000000Gbps".parse().unwrap();
     p.pcie.max_payload = 4096;
     p.pcie.dllp_size = 0;
     (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
@@ -64,7 +65,7 @@ fn constant_arrivals_below_capacity() {
     let (payload, _) = service(&p, LENGTH);
     for gbps in [10.0, 100.0, 150.0] {
         let o = run(&p, &load(LENGTH, gbps, Arrivals::Constant, 1), 20_000);
-        close("time in the FIFO", o.fifo_sojourn_ns, payload, 0.002);
+        close("time in the FIFO", o.fifo_sojourn_ns, payload, 0.005);
         assert_eq!((o.fifo_peak_bytes, o.dma_drops, o.core_drops), (u64::from(LENGTH), 0, 0));
     }
 }
@@ -78,7 +79,8 @@ fn constant_arrivals_above_capacity() {
     let capacity = f64::from(LENGTH) * 8.0 / (payload + descriptor);
     let n = 200_000;
     for over in [1.1, 1.5, 3.0] {
-        let o = run(&p, &load(LENGTH, capacity * over, Arrivals::Constant, 1), n);
+        let o = run(&p, &load(LENGTH, (capacity * over).floor(), Arrivals::Constant, 1), n);
+        let over = (capacity * over).floor() / capacity;
         let stored = 262_144 / u64::from(LENGTH);
         let lost = n as f64 * (1.0 - 1.0 / over) - stored as f64;
         close("loss", (o.dma_drops + o.core_drops) as f64, lost, 0.01);
@@ -92,27 +94,45 @@ fn constant_arrivals_above_capacity() {
 fn bursts() {
     let p = machine();
     let (payload, descriptor) = service(&p, LENGTH);
-    let wire = f64::from(LENGTH + p.link.gap_bytes) * 8.0 / 1000.0;
+    let wire = f64::from(LENGTH + p.link.gap_bytes) * 8.0 / 1e6;
     for size in [2u32, 8, 64] {
         let o = run(&p, &load(LENGTH, 20.0, Arrivals::Burst { size }, 1), 6400);
-        let between = payload + descriptor - wire;
-        let mean = payload + f64::from(size - 1) / 2.0 * between;
+        // A payload goes ahead of the descriptor before it: from the third on, everybody waits for one descriptor less.
+        let waits = |k: u32| f64::from(k) * (payload - wire) + f64::from(k.saturating_sub(1)) * descriptor;
+        let mean = payload + (0..size).map(waits).sum::<f64>() / f64::from(size);
         close("time in the FIFO", o.fifo_sojourn_ns, mean, 0.01);
     }
 }
 
-/// Poisson arrivals at a server of constant time: the mean wait of M/D/1 is rho / (2 (1 - rho)) services. Longer runs, as
-/// many as the issue of random numbers asks for: `wiretime loopback`.
-#[test]
-fn poisson_arrivals_are_md1() {
+/// Poisson arrivals at a server of constant time: the mean wait of M/D/1 is rho / (2 (1 - rho)) services. A payload goes
+/// ahead of the descriptor of the packet before it, so whoever finds a payload under way waits a descriptor less.
+fn md1(rho: f64, packets: u64, seed: u64, within: f64) {
     let p = machine();
     let (payload, descriptor) = service(&p, LENGTH);
     let whole = payload + descriptor;
-    for (rho, packets, within) in [(0.5, 400_000, 0.02), (0.8, 800_000, 0.03)] {
-        let gbps = f64::from(LENGTH) * 8.0 / whole * rho;
-        let o = run(&p, &load(LENGTH, gbps, Arrivals::Poisson, 1), packets);
-        let wait = o.fifo_sojourn_ns - payload;
-        close(&format!("mean wait at {rho}"), wait, whole * rho / (2.0 * (1.0 - rho)), within);
+    let gbps = f64::from(LENGTH) * 8.0 / whole * rho;
+    let o = run(&p, &load(LENGTH, gbps, Arrivals::Poisson, seed), packets);
+    let wait = o.fifo_sojourn_ns - payload;
+    let formula = whole * rho / (2.0 * (1.0 - rho)) - rho * descriptor;
+    println!(
+        "load {rho}, seed {seed}: wait {wait:.3} ns, formula {formula:.3} ns, {:+.2} %",
+        (wait / formula - 1.0) * 100.0
+    );
+    close(&format!("mean wait at {rho}"), wait, formula, within);
+}
+
+#[test]
+fn poisson_arrivals_are_md1() {
+    md1(0.5, 300_000, 1, 0.02);
+    md1(0.8, 600_000, 2, 0.03);
+}
+
+/// Ten million packets at three loads with five seeds, within 2 %: some minutes, so only when asked for.
+#[test]
+#[ignore = "takes minutes: cargo test --release -p wiretime-hw --test closed_forms -- --ignored --nocapture"]
+fn poisson_arrivals_are_md1_at_length() {
+    for rho in [0.5, 0.8, 0.95] {
+        (1..=5).for_each(|seed| md1(rho, 10_000_000, seed, 0.02));
     }
 }
 
@@ -124,9 +144,11 @@ fn the_loop_adds_up() {
     assert_eq!((o.violations.len(), o.forwarded), (0, o.packets));
     let sum: f64 = o.hops.iter().map(|h| h.mean).sum();
     close("hops", sum, o.latency_mean_ns, 1e-9);
-    let wire = f64::from(LENGTH) * 8.0 / 1000.0 + p.link.latency.ps() as f64 / 1000.0;
+    let wire = f64::from(LENGTH) * 8.0 / 1e6 + p.link.latency.ps() as f64 / 1000.0;
     close("wire in", o.hops[0].mean, wire, 1e-3);
     close("wire out", o.hops[7].mean, wire, 1e-3);
     assert_eq!(o.hops[1].mean, 0.0, "nobody waits");
-    close("the same for all", o.latency_max_ns, o.latency_mean_ns, 0.02);
+    // The same for all, but for who meets a refresh of memory.
+    let refresh = p.dram.t_rfc.ps() as f64 / 1000.0;
+    assert!(o.latency_max_ns - o.latency_mean_ns < refresh, "{} after {}", o.latency_max_ns, o.latency_mean_ns);
 }

@@ -60,10 +60,44 @@ struct Place {
     row: u64,
 }
 
+/// The bits of a line's number that say where it is: every size is a power of two.
+#[derive(Clone, Copy)]
+struct Split {
+    interleave: u32,
+    channels: u32,
+    groups: u32,
+    row_lines: u32,
+    banks: u32,
+    ranks: u32,
+}
+
+impl Split {
+    fn new(p: &params::Dram) -> Self {
+        let bits = |n: u64| n.max(1).trailing_zeros();
+        Self {
+            interleave: bits(u64::from(p.interleave) / super::LINE),
+            channels: bits(p.channels.into()),
+            groups: bits(p.bank_groups.into()),
+            row_lines: bits(p.row_size.bytes() / super::LINE),
+            banks: bits(u64::from(p.banks / p.bank_groups)),
+            ranks: bits(p.ranks.into()),
+        }
+    }
+}
+
+/// The low `bits` of `n`.
+#[inline]
+fn low(n: u64, bits: u32) -> u64 {
+    n & ((1 << bits) - 1)
+}
+
 /// Main memory.
 pub struct Dram {
     p: params::Dram,
+    split: Split,
     channels: Vec<Channel>,
+    /// Gathered writes by bank and row, while they are sorted.
+    order: Vec<(u32, u64, u64)>,
     burst: Ps,
     activation: Ps,
     /// Counters.
@@ -89,6 +123,8 @@ impl Dram {
             channels: (0..p.channels).map(|_| channel()).collect(),
             burst: (transfers.max(1) * 1_000_000).div_ceil(u64::from(p.transfer_rate)),
             activation: p.t_rrd.ps().max(p.t_faw.ps() / 4),
+            split: Split::new(p),
+            order: Vec::with_capacity(p.write_queue_entries as usize),
             p: p.clone(),
             stats: DramStats::default(),
         }
@@ -97,24 +133,20 @@ impl Dram {
     /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
     /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
     fn place(&self, line: u64) -> Place {
-        let p = &self.p;
-        let (channels, interleave) = (u64::from(p.channels), u64::from(p.interleave) / super::LINE);
-        let block = line / interleave;
-        let channel = (block ^ block >> 7 ^ block >> 13) % channels;
-        let within = block / channels * interleave + line % interleave;
-        let (groups, ranks) = (u64::from(p.bank_groups), u64::from(p.ranks));
-        let banks = u64::from(p.banks) / groups;
-        let group = within % groups;
-        let row_lines = (p.row_size.bytes() / super::LINE).max(1);
-        let rest = within / groups / row_lines;
-        let row = rest / banks / ranks;
-        let bank = (rest ^ row) % banks;
-        let rank = rest / banks % ranks;
+        let s = &self.split;
+        let block = line >> s.interleave;
+        let channel = low(block ^ block >> 7 ^ block >> 13, s.channels);
+        let within = block >> s.channels << s.interleave | low(line, s.interleave);
+        let group = low(within, s.groups);
+        let rest = within >> s.groups >> s.row_lines;
+        let row = rest >> s.banks >> s.ranks;
+        let bank = low(rest ^ row, s.banks);
+        let rank = low(rest >> s.banks, s.ranks);
         Place {
             channel: channel as usize,
             rank: rank as usize,
-            bank: ((rank * groups + group) * banks + bank) as usize,
-            group: (rank * groups + group) as usize,
+            bank: ((rank << s.groups | group) << s.banks | bank) as usize,
+            group: (rank << s.groups | group) as usize,
             row,
         }
     }
@@ -188,15 +220,17 @@ impl Dram {
     /// Sends all gathered writes of a channel, row by row, then turns the bus round.
     fn drain(&mut self, channel: usize, t: Ps) {
         self.stats.write_drains += 1;
-        let mut writes = std::mem::take(&mut self.channels[channel].writes);
-        writes.sort_unstable_by_key(|&line| {
-            let p = self.place(line);
-            (p.bank, p.row, line)
-        });
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(self.channels[channel].writes.iter().map(|&line| {
+            let place = self.place(line);
+            (place.bank as u32, place.row, line)
+        }));
+        order.sort_unstable();
         let p = &self.p;
         let switch = p.t_rp.ps() + p.t_rcd.ps() + p.t_wr.ps();
         let (mut longest, mut own, mut last) = (0, 0, None);
-        for &line in &writes {
+        for &(_, _, line) in &order {
             let place = self.place(line);
             let (epoch, _) = self.refreshed(place.rank, t);
             let bank = &mut self.channels[channel].banks[place.bank];
@@ -216,11 +250,11 @@ impl Dram {
             longest = longest.max(own);
         }
         // Banks work side by side; the bus carries every burst.
-        let bus = writes.len() as u64 * self.burst;
+        let bus = order.len() as u64 * self.burst;
         let turn = p.t_wtr.ps();
         self.channels[channel].bus.reserve(t, bus.max(longest) + turn);
-        writes.clear();
-        self.channels[channel].writes = writes;
+        self.channels[channel].writes.clear();
+        self.order = order;
     }
 }
 

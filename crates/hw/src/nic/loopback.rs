@@ -29,8 +29,13 @@ impl GuestMemory for Ram {
 const RX_RING: u64 = 0;
 const TX_RING: u64 = 1 << 17;
 const BUFFERS: u64 = 1 << 20;
-const BUFFER: u64 = 4096;
+/// As in a pool of DPDK's buffers; frames that need more get whole pages.
+const BUFFER: u64 = 2304;
+const LARGE_BUFFER: u64 = 4096;
+const LARGE_FRAME: u32 = 2048;
 const DESCRIPTOR: u64 = 16;
+/// Before the first packet: the NIC fetches descriptors.
+const QUIET: Ps = 10_000_000;
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
 /// The host and its port.
@@ -46,6 +51,7 @@ pub struct Host {
     forwards: bool,
     next: u32,
     free: u32,
+    buffer: u64,
 }
 
 impl Host {
@@ -57,16 +63,20 @@ impl Host {
         let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
         let registers = Registers::new(MAC, LocalPages::new(SHARED));
         let mut port = Port::new(p, 0, registers, generator, DropClasses::Wiretime);
-        let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * BUFFER) as usize]);
+        let buffer = if load.packet_size > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
+        let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
         for i in 0..u64::from(ring) {
-            ram.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * BUFFER).to_le_bytes());
+            ram.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
         }
         for (offset, value) in [
             (reg::RDBAL, RX_RING as u32),
             (reg::RDLEN, ring * DESCRIPTOR as u32),
             (reg::TDBAL, TX_RING as u32),
             (reg::TDLEN, ring * DESCRIPTOR as u32),
-            (reg::RCTL, 1 << 1 | 1 << 3 | 1 << 5 | 1 << 15 | 1 << 26 | 3 << 16 | 1 << 25),
+            (
+                reg::RCTL,
+                1 << 1 | 1 << 3 | 1 << 5 | 1 << 15 | 1 << 26 | if buffer == BUFFER { 0 } else { 3 << 16 | 1 << 25 },
+            ),
             (reg::TCTL, 1 << 1 | 1 << 3),
         ] {
             port.write_register(offset, value);
@@ -74,7 +84,7 @@ impl Host {
         port.doorbell(0, reg::RDT, ring - 1);
         let memory = MemorySystem::new(p, 1);
         let shared = Shared::new(1, 1, forwards, Sink::new(load.timestamp_offset));
-        Ok(Self { port, shared, memory, ram, ring, forwards, next: 0, free: ring - 1 })
+        Ok(Self { port, shared, memory, ram, ring, forwards, next: 0, free: ring - 1, buffer })
     }
 
     /// The host looks at its ring at `now` and takes `burst` packets at most; returns how many.
@@ -84,6 +94,7 @@ impl Host {
             let at = RX_RING + u64::from(self.next) * DESCRIPTOR;
             let mut d = [0; 16];
             self.ram.read(at, &mut d);
+            self.port.descriptor_read(0, 0, at - RX_RING, now, &mut self.shared);
             if d[12] & 1 == 0 {
                 break;
             }
@@ -100,6 +111,7 @@ impl Host {
         if taken > 0 {
             if self.forwards {
                 self.port.doorbell(now, reg::TDT, self.next);
+                self.port.bursts_end(0, now);
             }
             self.free = (self.free + taken) % self.ring;
             self.port.doorbell(now, reg::RDT, self.free);
@@ -115,7 +127,7 @@ impl Host {
 
     /// A core touches the packet that is taken next.
     pub fn touch(&mut self, now: u64) {
-        self.memory.load(0, BUFFERS + u64::from(self.next) * BUFFER, 0, now);
+        self.memory.load(0, BUFFERS + u64::from(self.next) * self.buffer, 0, now);
     }
 
     /// Runs until `end`, the host answering as soon as it can see something.
@@ -163,10 +175,11 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let mut host = Host::new(p, load, ring, forwards)?;
     let bits = packets as u128 * u128::from(load.packet_size) * 8;
     let duration = (bits * 1_000_000_000_000 / u128::from(load.rate.bits_per_second())) as Ps;
-    host.shared.cohort = 0..duration;
-    host.port.start_traffic(0, &mut host.shared);
-    host.run(duration);
-    host.port.stop_traffic(duration);
+    host.run(QUIET);
+    host.shared.cohort = QUIET..QUIET + duration;
+    host.port.start_traffic(QUIET, &mut host.shared);
+    host.run(QUIET + duration);
+    host.port.stop_traffic(QUIET + duration);
     host.run(Ps::MAX);
     let stats = host.port.stats(1);
     let counts = host.shared.counts(Which::Cohort);
