@@ -40,6 +40,9 @@ class App:
     queues: bool = False
     min_cores: int = 2
     kernel_arguments: tuple[str, ...] = ()
+    # How it is told to take commands, to end, and what it is asked before.
+    interactive: str = ""
+    stop_input: str = ""
     sizes: tuple[int, int] = (64, 9000)
 
     @property
@@ -58,6 +61,8 @@ class Command:
 
     text: str
     hugepages_mib: int
+    start_input: str = ""
+    stop_input: str = ""
 
 
 TESTPMD = App(
@@ -68,6 +73,8 @@ TESTPMD = App(
         "--forward-mode=macswap --nb-cores={workers} --rxd={ring} --txd={ring} --total-num-mbufs={mbufs} {options}"
     ),
     queues=True,
+    interactive="--interactive",
+    stop_input="stop\nshow port stats all\nshow port xstats all\nquit",
 )
 
 PEER = "02:00:00:00:00:01"  # the generator's address
@@ -108,8 +115,18 @@ def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
     return wanted
 
 
-def command(app: App, platform: Mapping[str, Any], packet_size: int, arguments: str, wanted_queues: int) -> Command:
-    """Return the command line that runs ``app`` in the guest, with the user's arguments behind ours."""
+def command(
+    app: App,
+    platform: Mapping[str, Any],
+    packet_size: int,
+    arguments: str,
+    wanted_queues: int,
+    commands: str | None = None,
+) -> Command:
+    """Return the command line that runs ``app`` in the guest, with the user's arguments behind ours.
+
+    ``commands`` are typed at its prompt, one a semicolon.
+    """
     low, high = app.sizes
     if not low <= packet_size <= high:
         raise WiretimeError(f"--packet-size {packet_size}: {app.name} takes {low} to {high} B, FCS included")
@@ -130,6 +147,10 @@ def command(app: App, platform: Mapping[str, Any], packet_size: int, arguments: 
         options += [f"--rxq={wanted_queues}", f"--txq={wanted_queues}", "--rss-udp"]
     if ports > 1:
         options.append("--port-topology=chained")
+    if commands is not None:
+        if not app.interactive:
+            raise WiretimeError(f"--app-commands: {app.name} takes no commands")
+        options.append(app.interactive)
     mbufs = max(BUFFERS_LEAST, wanted_queues * ports * BUFFERS_A_QUEUE + cores * 512)
     text = app.command.format(
         last_core=cores - 1,
@@ -140,4 +161,6 @@ def command(app: App, platform: Mapping[str, Any], packet_size: int, arguments: 
         options=" ".join(options),
     ).strip() + (f" {extra}" if extra else "")
     hugepages = 0 if app.kernel else max(256, 2 * ceil(mbufs * (buffer + 192) / (1 << 20)))
-    return Command(text, hugepages)
+    if commands is None:
+        return Command(text, hugepages)
+    return Command(text, hugepages, "\n".join(c.strip() for c in commands.split(";")), app.stop_input)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, platforms, profile, report, run, shell, statistics
+from wiretime import doctor, packets, platforms, profile, report, run, shell, statistics
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
@@ -98,11 +98,14 @@ def stats_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
     everything: Annotated[bool, typer.Option("--all", help="Counters that are zero and idle cores as well.")] = False,
     series: Annotated[bool, typer.Option("--series", help="The time series (--interval) as CSV.")] = False,
+    occupancy: Annotated[bool, typer.Option("--occupancy", help="Fill of FIFO and rings over time as CSV.")] = False,
 ) -> None:
-    """Print a run's counters: where cycles went, misses, memory, PCIe; in total and a packet."""
+    """Print a run's counters: latency by hop, queues, where cycles went, misses, memory, PCIe; total and a packet."""
     result = statistics.load(folder)
     if series:
         csv.writer(sys.stdout, lineterminator="\n").writerows(statistics.series(result))
+    elif occupancy:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(packets.occupancy(result))
     else:
         screen.print(statistics.show(result, everything))
 
@@ -173,6 +176,9 @@ def run_command(
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
     app_args: Annotated[str, typer.Option(help="Further arguments of the application.")] = "",
+    app_commands: Annotated[
+        str | None, typer.Option(help="Commands for the application's prompt, such as 'set fwd macswap retry; start'.")
+    ] = None,
     timestamp_offset: Annotated[int, typer.Option(help="Where the probe is in the packet.")] = 42,
     guest_limit: Annotated[
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
@@ -208,6 +214,7 @@ def run_command(
         seed=seed,
         changes=tuple(changes or ()),
         app_args=app_args,
+        app_commands=app_commands,
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,
         interval=interval,

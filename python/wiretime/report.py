@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich import box
@@ -19,6 +19,22 @@ def _latency(ns: float) -> str:
 
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
+
+
+def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+    """Add what the cores that worked did, all together."""
+    s = result["statistics"]
+    packets = max(s["receive"]["delivered"], 1)
+    cores = [s["cores"][n] for n in busy_cores(result)]
+    instructions = sum(c["core"]["instructions"] for c in cores)
+    cycles = sum(c["core"]["cycles"] for c in cores)
+    several = f"mean of {len(cores)} cores; " if len(cores) > 1 else ""
+    ipc = f"{instructions / cycles:.2f}" if cycles else "-"
+    row("IPC", ipc, f"{several}{instructions / packets:.0f} instructions a packet")
+    l1 = sum(c["caches"]["l1_dcache_load_misses"] for c in cores)
+    l2 = sum(total(c["caches"], "l2_misses_") for c in cores)
+    note = f"L1D loads; L2 {l2 / packets:.2f}, LLC {total(s['memory'], 'llc_misses_') / packets:.2f}"
+    row("misses a packet", f"{l1 / packets:.2f}", note)
 
 
 def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
@@ -63,21 +79,11 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         )
         row("  worst", _latency(latency["max"]))
     if s:
-        packets = max(s["receive"]["delivered"], 1)
-        for i, core in enumerate(s["cores"][n] for n in busy_cores(result)):
-            k, m = core["core"], core["caches"]
-            ipc = k["instructions"] / k["cycles"] if k["cycles"] else 0.0
-            row(
-                "IPC" if i == 0 else "",
-                f"{ipc:.2f}",
-                f"{k['instructions'] / packets:.0f} instructions a packet",
-            )
-            row(
-                "misses a packet",
-                f"{m['l1_dcache_load_misses'] / packets:.2f}",
-                f"L1D loads; L2 {total(m, 'l2_misses_') / packets:.2f}, "
-                f"LLC {total(s['memory'], 'llc_misses_') / packets:.2f}",
-            )
+        _cores(row, result)
+        queues = [q["cohort"]["offered"] for port in result["ports"] for q in port["queues"]]
+        if len(queues) > 1:
+            shares = ", ".join(f"{100 * n / max(sum(queues), 1):.1f}" for n in queues)
+            row("queues", str(len(queues)), f"% of the packets each: {shares}")
     row(
         "simulated",
         f"{result['execution']['simulated_ns'] / 1e9:.2f} s",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, platforms, profile, vm
+from wiretime import __version__, apps, platforms, profile, timeline, vm
 from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
@@ -43,6 +43,7 @@ class Request:
     seed: int = 1
     changes: Sequence[str] = ()
     app_args: str = ""
+    app_commands: str | None = None
     timestamp_offset: int = 42
     guest_limit: str = GUEST_LIMIT
     interval: str = "0ns"
@@ -128,7 +129,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
     if not 42 <= r.timestamp_offset <= last:
         raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {r.packet_size} B")
     queues = apps.queues(app, platform, r.queues)
-    command = apps.command(app, platform, r.packet_size, r.app_args, queues)
+    command = apps.command(app, platform, r.packet_size, r.app_args, queues, r.app_commands)
     # Enough flows for every entry of an indirection table to be hit.
     flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
     if not 1 <= flows <= FLOWS_MAX:
@@ -179,7 +180,14 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
     waits = "1" if app.start_at == "receiver-ready" else ""
     modules = " ".join(app.modules(platform["nic"]["interface"]))
-    settings = {"MODULES": modules, "BIND": app.bind, "COMMAND": command.text, "WAITS": waits}
+    settings = {
+        "MODULES": modules,
+        "BIND": app.bind,
+        "COMMAND": command.text,
+        "WAITS": waits,
+        "START_INPUT": command.start_input,
+        "STOP_INPUT": command.stop_input,
+    }
     if with_symbols:
         settings["SYMBOLS"] = "1"
     return vm.Guest(settings, kernel_arguments=arguments)
@@ -214,12 +222,13 @@ def program_counters(app: apps.App, console: str) -> dict[str, int] | None:
 
 
 class Execution(NamedTuple):
-    """What a run leaves: result, host figures, the console's text, and cycles by symbol where asked for."""
+    """What a run leaves: result, host figures, the console's text; cycles by symbol and a timeline where asked for."""
 
     result: dict[str, Any]
     host: dict[str, Any]
     console: str
     profile: list[profile.Entry] | None
+    trace: dict[str, Any] | None
 
 
 def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> Execution:
@@ -257,7 +266,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         "cpu_count": os.cpu_count(),
     }
     entries = profile.resolve(outcome.message["profile"], outcome.console) if r.profile else None
-    return Execution(result, figures, profile.without_symbols(outcome.console), entries)
+    return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])
 
 
 def check_ledger(result: Mapping[str, Any], app: apps.App, console: str) -> None:
@@ -277,6 +286,8 @@ def write(folder: Path, done: Execution) -> None:
     """Write the files of a run, each whole or not at all."""
     if done.profile is not None:
         profile.write(folder, done.profile)
+    if done.trace is not None:
+        timeline.write(folder, done.trace)
     for name, text in (
         ("console.log", done.console),
         ("host.json", json.dumps(done.host, indent=1) + "\n"),

@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 import wiretime._native as _native
+from wiretime import packets as nic
 from wiretime import platforms
 from wiretime.errors import WiretimeError
 
@@ -112,7 +113,8 @@ def _table(title: str, *columns: str) -> Table:
 def show(result: Result, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)
-    tables: list[RenderableType] = [stack(result), ratios(result)]
+    of_packets = [nic.hops(result), nic.queues(result), *nic.drops(result)]
+    tables: list[RenderableType] = [*of_packets, stack(result), ratios(result)]
     current: Table | None = None
     label = ""
     quiet = {f"core {i}" for i in range(len(result["statistics"]["cores"]))}

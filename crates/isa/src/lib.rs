@@ -186,6 +186,15 @@ fn compute(name: &str, i: &Instruction, op: &mut MicroOp) {
     }
 }
 
+/// An instruction's text, for people.
+#[must_use]
+pub fn disassemble(word: u32) -> String {
+    let bytes = word.to_le_bytes();
+    InstDecoder::default()
+        .decode(&mut U8Reader::new(&bytes))
+        .map_or_else(|_| format!(".inst {word:#010x}"), |i| i.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 //! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects; `dispatch`: where it waits.
 //! - `access`: loads, stores, devices.
 //! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
-//! - `stall`: where cycles go.
+//! - `stall`: where cycles go; `stages`: when each instruction was where.
 
 mod access;
 mod branch;
@@ -13,6 +13,7 @@ mod frontend;
 mod pipeline;
 mod ports;
 mod ring;
+mod stages;
 mod stall;
 mod timing;
 mod tlb;
@@ -20,6 +21,7 @@ mod uop;
 
 pub use access::{DeviceAccess, MemEvent, MemKind};
 pub use pipeline::{BlockRef, Core, CoreStats};
+pub use stages::{StageTrace, Stages};
 pub use stall::StallStats;
 pub use tlb::{Flat, TlbStats, Walk, Walker};
 pub use uop::{Branch, Class, MicroOp, Order, Quick, Reg, CLASSES, REG_COUNT, REG_FLAGS, REG_VECTOR};

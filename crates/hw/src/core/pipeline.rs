@@ -9,6 +9,7 @@ use super::access::{DeviceAccess, MemEvent};
 use super::branch::Predictor;
 use super::ports::{IssueQueue, Ports};
 use super::ring::Ring;
+use super::stages::{StageTrace, Stages};
 use super::stall::{Cause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
 use super::tlb::{Tlb, TlbStats, Walker};
@@ -111,6 +112,8 @@ pub struct Core {
     pub(super) idle: u64,
     pub(super) stalls: Stalls,
     pub(super) stats: CoreStats,
+    /// Stages of every instruction, while they are wanted.
+    pub stages: Option<Box<StageTrace>>,
 }
 
 /// Classes, rounded up so that masking an index makes it safe.
@@ -176,6 +179,7 @@ impl Core {
             idle: 0,
             stalls: Stalls::default(),
             stats: CoreStats::default(),
+            stages: None,
         }
     }
 
@@ -256,16 +260,17 @@ impl Core {
         while accesses.first().is_some_and(|a| usize::from(a.index) < from) {
             accesses = &accesses[1..];
         }
-        if self.in_order {
-            self.time::<true>(block, from, to, accesses, next, memory, walker);
-        } else {
-            self.time::<false>(block, from, to, accesses, next, memory, walker);
+        match (self.in_order, self.stages.is_some()) {
+            (true, false) => self.time::<true, false>(block, from, to, accesses, next, memory, walker),
+            (false, false) => self.time::<false, false>(block, from, to, accesses, next, memory, walker),
+            (true, true) => self.time::<true, true>(block, from, to, accesses, next, memory, walker),
+            (false, true) => self.time::<false, true>(block, from, to, accesses, next, memory, walker),
         }
     }
 
     #[allow(clippy::too_many_arguments)]
     #[inline(always)]
-    fn time<const IN_ORDER: bool>(
+    fn time<const IN_ORDER: bool, const TRACED: bool>(
         &mut self,
         block: BlockRef<'_>,
         from: usize,
@@ -316,6 +321,9 @@ impl Core {
                 self.ready[q.destinations[0] as usize] = complete;
                 self.ready[q.destinations[1] as usize] = complete;
                 commit = self.follow(commit, complete, Cause::Core);
+                if TRACED {
+                    self.note_stages(pc, [t, start, complete, commit >> FRACTION]);
+                }
                 self.rob.take(commit >> FRACTION);
                 if q.flags & WRITES_INTEGER != 0 {
                     self.integer_registers.take(commit >> FRACTION);
@@ -388,6 +396,9 @@ impl Core {
             // Commit, in order.
             commit = self.follow(commit, complete, cause);
             let committed = commit >> FRACTION;
+            if TRACED {
+                self.note_stages(pc, [t, start, complete, committed]);
+            }
             self.rob.take(committed);
             if q.flags & WRITES_INTEGER != 0 {
                 self.integer_registers.take(committed);
@@ -405,6 +416,14 @@ impl Core {
             pc += 4;
         }
         (self.dispatch, self.commit) = (dispatch, commit);
+    }
+
+    #[cold]
+    fn note_stages(&mut self, pc: u64, [dispatch, issue, complete, commit]: [u64; 4]) {
+        let fetch = self.fetch.min(dispatch);
+        if let Some(stages) = &mut self.stages {
+            stages.note(Stages { pc, fetch, dispatch, issue, complete, commit });
+        }
     }
 
     /// The position of a commit behind another one.

@@ -27,7 +27,7 @@ use crate::vfio::{ControlDevice, Nics};
 use report::Snapshot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, Core};
+use wiretime_hw::core::{BlockRef, Core, StageTrace};
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::params::Platform;
 
@@ -64,6 +64,8 @@ pub struct Run {
     account: Option<report::Account>,
     /// Fill of FIFOs and rings over the measurement.
     occupancy: Vec<Vec<[u64; 4]>>,
+    /// Stages of instructions in the timeline's window, by core.
+    pipelines: Vec<(usize, StageTrace)>,
     clocks: stage::Clocks,
     begin: Ps,
 }
@@ -111,6 +113,7 @@ impl Run {
             profile: Profile::default(),
             account: None,
             occupancy: Vec::new(),
+            pipelines: Vec::new(),
             clocks: stage::Clocks::default(),
             begin: 0,
         })

@@ -7,10 +7,12 @@ use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::{CoreStats, StallStats, TlbStats};
+use wiretime_hw::core::{CoreStats, StageTrace, Stages, StallStats, TlbStats};
+use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
 use wiretime_hw::nic::{Counts, DropState, Lateness, PortStats, QueueStats, Which};
 use wiretime_hw::params::Interface;
+use wiretime_isa::disassemble;
 
 /// All counters at one time.
 pub struct Snapshot {
@@ -207,8 +209,27 @@ pub fn trace(run: &Run) -> Value {
             json!({ "records": records, "lost": lost })
         })
         .collect();
-    let start = run.start.as_ref().map_or(0, |s| s.time) + run.settings.trace_start.ps();
-    json!({ "start_ps": start, "ports": ports })
+    let start = nics.shared.cohort.start + run.settings.trace_start.ps();
+    let cores: Vec<Value> = run.pipelines.iter().map(|(core, stages)| pipeline(run, *core, stages)).collect();
+    json!({ "start_ps": start, "ports": ports, "cores": cores })
+}
+
+/// Stages of a core's instructions, and their text by physical address.
+fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
+    let mut text = BTreeMap::new();
+    for s in &trace.instructions {
+        text.entry(s.pc).or_insert_with(|| {
+            let mut word = [0; 4];
+            if run.ram.read(s.pc, &mut word) {
+                disassemble(u32::from_le_bytes(word))
+            } else {
+                "?".into()
+            }
+        });
+    }
+    let row = |s: &Stages| [s.pc, s.fetch, s.dispatch, s.issue, s.complete, s.commit];
+    let rows: Vec<_> = trace.instructions.iter().map(row).collect();
+    json!({ "core": core, "lost": trace.lost, "instructions": rows, "text": text })
 }
 
 /// The engine's part of `result.json`.

@@ -187,6 +187,7 @@ impl Run {
         if self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
             self.occupancy.push(lock(&self.nics).devices.iter().map(|d| d.port.occupancy()).collect());
         }
+        self.trace_pipelines(t, measure + self.settings.trace_start.ps());
         let step = self.settings.interval.ps();
         if step > 0 && self.start.is_some() && self.end.is_none() && t >= measure + (self.series.len() as Ps + 1) * step
         {
@@ -204,6 +205,20 @@ impl Run {
             return Some(self.boot_quantum());
         }
         None
+    }
+
+    /// Stages of instructions are recorded in the timeline's window.
+    fn trace_pipelines(&mut self, t: Ps, from: Ps) {
+        let length = self.settings.trace_length.ps();
+        if length == 0 || t < from || !self.pipelines.is_empty() {
+            return;
+        }
+        if t >= from + length {
+            let taken = self.cores.iter_mut().enumerate().filter_map(|(i, c)| Some((i, *c.stages.take()?)));
+            self.pipelines = taken.collect();
+        } else if self.cores.iter().all(|c| c.stages.is_none()) {
+            self.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
+        }
     }
 
     /// Ready means that the program polls, which the register interface does not show: once the receive unit is on
