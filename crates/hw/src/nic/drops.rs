@@ -2,7 +2,9 @@
 //!
 //! Three bits at the refusal decide: RX FIFO full, RX ring full (no descriptors left), TX ring full (of the queue that the
 //! packets of this queue are sent on). An episode that one cause started keeps that cause until the FIFO has drained:
-//! while packets pile up behind a slow core, the FIFO is sometimes full although a few descriptors have just come.
+//! while packets pile up behind a slow core, the FIFO is sometimes full although a few descriptors have just come. Under
+//! lasting overload the FIFO never drains; then another cause takes over once it alone has held for a whole ring of
+//! refusals, so that how a run began does not name all its drops.
 //!
 //! [`Gem5`] is the state machine of the study that `platforms/gem5-n1-*` reproduce, for comparison: it samples the bits
 //! at each refusal, and what counts depends on the bits at the refusal before.
@@ -88,8 +90,9 @@ impl Gem5 {
 pub struct Drops {
     classes: DropClasses,
     gem5: Gem5,
-    /// The cause of the episode under way.
+    /// The cause of the episode under way; another one, and for how many refusals in a row it has held.
     episode: Option<Class>,
+    contender: Option<(Class, u32)>,
     last: State,
     /// Refusals by the state before and the state at them.
     pub transitions: [[u64; STATES]; STATES],
@@ -102,25 +105,47 @@ impl Drops {
         Self { classes, ..Self::default() }
     }
 
-    /// A packet is refused. `now` is what holds since the episode began, `sampled` what holds at this instant.
-    pub fn refuse(&mut self, now: State, sampled: State) -> Class {
+    /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant; `ring` is the number of
+    /// refusals after which another cause takes over.
+    pub fn refuse(&mut self, now: State, sampled: State, ring: u32) -> Class {
         self.transitions[self.last.index()][now.index()] += 1;
         self.last = now;
         let gem5 = self.gem5.refuse(sampled);
-        let ours = *self.episode.get_or_insert(match (now.rx_ring, now.tx_ring) {
+        let holds = match (now.rx_ring, now.tx_ring) {
             (_, true) => Class::Tx,
             (true, false) => Class::Core,
             (false, false) => Class::Dma,
-        });
+        };
+        let ours = self.episode_of(holds, ring);
         match self.classes {
             DropClasses::Wiretime => ours,
             DropClasses::Gem5 => gem5,
         }
     }
 
+    fn episode_of(&mut self, holds: Class, ring: u32) -> Class {
+        let cause = *self.episode.get_or_insert(holds);
+        if holds == cause {
+            self.contender = None;
+            return cause;
+        }
+        let count = match self.contender {
+            Some((class, count)) if class == holds => count + 1,
+            _ => 1,
+        };
+        self.contender = Some((holds, count));
+        if count >= ring.max(1) {
+            self.episode = Some(holds);
+            self.contender = None;
+            return holds;
+        }
+        cause
+    }
+
     /// The FIFO has drained below its low-water mark: the episode is over.
     pub fn drained(&mut self) {
         self.episode = None;
+        self.contender = None;
         self.last = State::default();
     }
 }
@@ -137,7 +162,7 @@ mod tests {
 
     fn classes(judge: DropClasses, sequence: &[State]) -> Vec<Class> {
         let mut d = Drops::new(judge);
-        sequence.iter().map(|&s| d.refuse(s, s)).collect()
+        sequence.iter().map(|&s| d.refuse(s, s, 1024)).collect()
     }
 
     #[test]
@@ -148,10 +173,19 @@ mod tests {
         assert_eq!(classes(ours, &[FRT, FR]), [Tx, Tx]);
         assert_eq!(classes(ours, &[FT]), [Tx], "the ring behind a stalled core is about to fill");
         let mut d = Drops::new(ours);
-        assert_eq!(d.refuse(F, F), Dma);
+        assert_eq!(d.refuse(F, F, 1024), Dma);
         d.drained();
-        assert_eq!(d.refuse(FR, FR), Core, "a new episode");
+        assert_eq!(d.refuse(FR, FR, 1024), Core, "a new episode");
         assert_eq!((d.transitions[0][1], d.transitions[0][3]), (1, 1), "both began from an empty FIFO");
+    }
+
+    /// A cold core begins, the transmit link is what lasts.
+    #[test]
+    fn what_lasts_takes_over() {
+        let mut d = Drops::new(DropClasses::Wiretime);
+        assert_eq!(d.refuse(FR, FR, 4), Core);
+        assert_eq!([FRT, FRT, FRT, FR, FRT].map(|s| d.refuse(s, s, 4)), [Core; 5], "not in a row");
+        assert_eq!([FRT, FRT, FRT, FR].map(|s| d.refuse(s, s, 4)), [Core, Core, Tx, Tx]);
     }
 
     #[test]
@@ -168,7 +202,7 @@ mod tests {
     fn transitions_count_every_refusal() {
         let mut d = Drops::new(DropClasses::Wiretime);
         for s in [F, F, FR, FRT, F] {
-            d.refuse(s, s);
+            d.refuse(s, s, 1024);
         }
         assert_eq!(d.transitions.iter().flatten().sum::<u64>(), 5);
         assert_eq!((d.transitions[1][1], d.transitions[1][3], d.transitions[3][7], d.transitions[7][1]), (1, 1, 1, 1));

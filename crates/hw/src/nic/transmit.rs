@@ -33,6 +33,9 @@ stats! {
     }
 }
 
+/// Reports whose descriptors are free before a full ring counts as full no more.
+const REPORTS_FREE: u32 = 4;
+
 /// A frame on its way out.
 #[derive(Debug)]
 pub struct Outgoing {
@@ -55,6 +58,7 @@ pub struct TxQueue {
     /// Descriptors between the last two status reports: how many at once become free.
     pub report_interval: u32,
     pub since_report: u32,
+    full: bool,
     /// When descriptors were posted: their count since the start, and the time. And how many have been begun.
     pub posted: VecDeque<(u64, Ps)>,
     pub posted_count: u64,
@@ -73,6 +77,7 @@ impl TxQueue {
             inside: false,
             report_interval: 1,
             since_report: 0,
+            full: false,
             posted: VecDeque::with_capacity(256),
             posted_count: 0,
             begun_count: 0,
@@ -92,9 +97,12 @@ impl TxQueue {
         (self.posted_count, self.begun_count) = (0, 0);
     }
 
-    /// Whether the ring is as full as its driver can make it: it learns of free descriptors one report at a time.
-    pub fn is_full(&self, entries: u32) -> bool {
-        entries > 0 && self.ring.outstanding(entries) + self.report_interval >= entries
+    /// Whether the ring is as full as its driver can make it, which learns of free descriptors one report at a time; it
+    /// stays so until a few reports' worth are free.
+    pub fn is_full(&mut self, entries: u32) -> bool {
+        let margin = self.report_interval * if self.full { REPORTS_FREE } else { 1 };
+        self.full = entries > 0 && self.ring.outstanding(entries) + margin >= entries;
+        self.full
     }
 
     /// `count` descriptors are posted at `t`.

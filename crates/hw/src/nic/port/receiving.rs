@@ -74,7 +74,7 @@ impl<C: Controller> Port<C> {
         let now = State { fifo, rx_ring: starved, tx_ring: shared.tx_full_behind(self.index, culprit) };
         // The published machine asks for as many descriptors outstanding as the ring has, which cannot be.
         let sampled = State { fifo, rx_ring: empty, tx_ring: false };
-        let class = self.receive.drops.refuse(now, sampled);
+        let class = self.receive.drops.refuse(now, sampled, ring.entries);
         let stats = &mut self.receive.queues[usize::from(queue)].stats;
         let name = match class {
             Class::Dma => {

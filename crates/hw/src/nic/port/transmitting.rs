@@ -41,7 +41,7 @@ impl<C: Controller> Port<C> {
 
     fn note_tx_level(&mut self, t: Ps, queue: u16, shared: &mut Shared) {
         let entries = self.registers.ring(Side::Transmit, queue).entries;
-        let q = &self.transmit.queues[usize::from(queue)];
+        let q = &mut self.transmit.queues[usize::from(queue)];
         shared.set_tx_full((self.index as u8, queue), q.is_full(entries));
         self.trace.note(t, What::TxRing { queue, posted: q.ring.outstanding(entries) });
     }
