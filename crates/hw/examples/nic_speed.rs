@@ -9,6 +9,7 @@ const PACKETS: u64 = 2_000_000;
 
 fn main() {
     let p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
+    let only: Option<u32> = std::env::args().nth(1).and_then(|a| a.parse().ok());
     for (size, rate, forwards) in [
         (64, "40Gbps", true),
         (64, "20Gbps", true),
@@ -16,6 +17,9 @@ fn main() {
         (512, "60Gbps", true),
         (1518, "80Gbps", true),
     ] {
+        if only.is_some_and(|o| o != size) {
+            continue;
+        }
         let load = Load {
             traffic: Traffic::Udp,
             packet_size: size,

@@ -19,6 +19,8 @@ fn machine() -> Platform {
     (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
     p.nic.packet_latency = "0ns".parse().unwrap();
     p.nic.descriptor_write_back = 1;
+    // Seldom reads of descriptors: their requests are on the same link.
+    (p.nic.descriptor_cache, p.nic.descriptor_prefetch) = (1024, 512);
     p.nic.rx_fifo = "64MiB".parse().unwrap();
     p
 }
@@ -106,7 +108,7 @@ fn bursts() {
 
 /// Poisson arrivals at a server of constant time: the mean wait of M/D/1 is rho / (2 (1 - rho)) services. A payload goes
 /// ahead of the descriptor of the packet before it, so whoever finds a payload under way waits a descriptor less.
-fn md1(rho: f64, packets: u64, seed: u64, within: f64) {
+fn md1(rho: f64, packets: u64, seed: u64) -> f64 {
     let p = machine();
     let (payload, descriptor) = service(&p, LENGTH);
     let whole = payload + descriptor;
@@ -114,25 +116,27 @@ fn md1(rho: f64, packets: u64, seed: u64, within: f64) {
     let o = run(&p, &load(LENGTH, gbps, Arrivals::Poisson, seed), packets);
     let wait = o.fifo_sojourn_ns - payload;
     let formula = whole * rho / (2.0 * (1.0 - rho)) - rho * descriptor;
-    println!(
-        "load {rho}, seed {seed}: wait {wait:.3} ns, formula {formula:.3} ns, {:+.2} %",
-        (wait / formula - 1.0) * 100.0
-    );
-    close(&format!("mean wait at {rho}"), wait, formula, within);
+    let error = wait / formula - 1.0;
+    println!("load {rho}, seed {seed}: wait {wait:.3} ns, formula {formula:.3} ns, {:+.2} %", error * 100.0);
+    error
 }
 
 #[test]
 fn poisson_arrivals_are_md1() {
-    md1(0.5, 300_000, 1, 0.02);
-    md1(0.8, 600_000, 2, 0.03);
+    assert!(md1(0.5, 300_000, 1).abs() < 0.02);
+    assert!(md1(0.8, 600_000, 2).abs() < 0.03);
 }
 
-/// Ten million packets at three loads with five seeds, within 2 %: some minutes, so only when asked for.
+/// Ten million packets at three loads with five seeds: minutes, so only when asked for. At 0.95 one run's mean still has a
+/// standard error of some 1.3 %; the mean of five is held to 2 %.
 #[test]
 #[ignore = "takes minutes: cargo test --release -p wiretime-hw --test closed_forms -- --ignored --nocapture"]
 fn poisson_arrivals_are_md1_at_length() {
     for rho in [0.5, 0.8, 0.95] {
-        (1..=5).for_each(|seed| md1(rho, 10_000_000, seed, 0.02));
+        let errors: Vec<f64> = (1..=5).map(|seed| md1(rho, 10_000_000, seed)).collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        println!("load {rho}: {:+.2} %", mean * 100.0);
+        assert!(mean.abs() < 0.02 && errors.iter().all(|e| e.abs() < 0.05), "{errors:?}");
     }
 }
 

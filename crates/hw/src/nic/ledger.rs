@@ -152,6 +152,8 @@ pub struct Ledger {
     books: Vec<Book>,
     buffers: FxHashMap<u64, u64>,
     forwards: bool,
+    /// Packets that the host has sent, consumed or dropped.
+    taken: u64,
     violations: Vec<String>,
     violation_count: u64,
 }
@@ -234,6 +236,7 @@ impl Ledger {
             books: (0..ports).map(|_| Book::new()).collect(),
             buffers,
             forwards,
+            taken: 0,
             violations: Vec::new(),
             violation_count: 0,
         }
@@ -287,6 +290,7 @@ impl Ledger {
             Some(r) if r.fate == from => {
                 r.fate = to;
                 book.settle();
+                self.taken += u64::from(from == Fate::Held);
                 return;
             }
             Some(r) => format!("is {:?}", r.fate),
@@ -439,10 +443,10 @@ impl Ledger {
         self.all(Which::Cohort).undecided() > 0
     }
 
-    /// Whether the program has given a buffer back without sending it.
+    /// Packets that the host has sent, consumed or dropped.
     #[must_use]
-    pub fn has_consumed(&self) -> bool {
-        self.all(Which::Total).consumed > 0
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Everything of a port that does not balance; empty in a sound run.

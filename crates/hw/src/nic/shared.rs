@@ -6,6 +6,9 @@ use super::ledger::{Ledger, Which};
 use crate::wire::Sink;
 use wiretime_base::Ps;
 
+/// Packets of each queue, on average, that come back one after the other before a program counts as running.
+const RUN_A_QUEUE: u64 = 4;
+
 /// A transmit queue, of whichever port.
 type TxQueueId = (u8, u16);
 
@@ -25,6 +28,8 @@ pub struct Shared {
     pub cohort_bytes: Vec<u64>,
     /// Bytes of cohort packets that came back.
     pub cohort_returned_bytes: Vec<u64>,
+    /// By port: the last packet of its generator that came back, and how many have with none missing.
+    unbroken: Vec<(u64, u64)>,
     /// By receive port and queue: where its packets are sent.
     feeds: Vec<Vec<Option<TxQueueId>>>,
     /// By transmit port: queues that are as full as their driver can make them, a bit each.
@@ -43,15 +48,21 @@ impl Shared {
             returned: vec![0; ports],
             cohort_bytes: vec![0; ports],
             cohort_returned_bytes: vec![0; ports],
+            unbroken: vec![(0, 0); ports],
             feeds: vec![vec![None; queues]; ports],
             tx_full: vec![0; ports],
         }
     }
 
-    /// Whether the program has taken packets: a forwarder has sent one back, another has given a buffer back.
+    /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells;
+    /// of several, a run of packets that came back with none missing, which were spread over them.
     #[must_use]
-    pub fn host_takes_packets(&self) -> bool {
-        self.returned.iter().any(|&n| n > 0) || self.ledger.has_consumed()
+    pub fn host_takes_packets(&self, queues: u64) -> bool {
+        let ports = self.unbroken.len();
+        if queues <= 1 && ports <= 1 {
+            return self.returned[0] > 0 || self.ledger.taken() > 0;
+        }
+        self.unbroken.iter().all(|&(_, run)| run >= RUN_A_QUEUE * queues)
     }
 
     /// Packets that came in by queue `from` of port `port` leave by `to`.
@@ -80,6 +91,10 @@ impl Shared {
         let answer = self.sink.recognise(frame, t);
         let Some(port) = self.ledger.returned(carried, answer.map(|a| a.id)) else { return };
         self.returned[port] += 1;
+        if let Some(a) = answer {
+            let (last, run) = self.unbroken[port];
+            self.unbroken[port] = (a.id, if a.id == last + 1 { run + 1 } else { 1 });
+        }
         if let Some(a) = answer.filter(|a| self.cohort.contains(&(t - a.latency))) {
             self.sink.record(a.latency);
             self.cohort_returned_bytes[port] += bytes;

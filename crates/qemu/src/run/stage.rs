@@ -229,7 +229,7 @@ impl Run {
         if quiet && nics.devices.iter().all(|d| d.port.ready()) {
             nics.devices.iter_mut().for_each(|d| d.port.trickle(window_end, TRICKLE));
         }
-        nics.shared.host_takes_packets()
+        !quiet && nics.shared.host_takes_packets(self.settings.queues.into())
     }
 
     fn snapshot(&self, t: Ps) -> Snapshot {
