@@ -140,6 +140,24 @@ fn poisson_arrivals_are_md1_at_length() {
     }
 }
 
+/// A lone packet's descriptor waits for company as long as the timer says; in company it goes with its batch.
+#[test]
+fn write_back_by_timer_and_by_count() {
+    let rx_dma = |timer: &str, batch: u32, gbps: f64| {
+        let mut p = machine();
+        p.nic.descriptor_write_back = batch;
+        p.nic.descriptor_write_back_timer = timer.parse().unwrap();
+        let o = measure(&p, &load(LENGTH, gbps, Arrivals::Constant, 1), 2000, 4096, true).expect("a load");
+        assert_eq!(o.violations.len(), 0);
+        o.hops[2].mean
+    };
+    let at_once = rx_dma("0ns", 8, 1.0);
+    close("a lone packet", rx_dma("2us", 8, 1.0), at_once + 2000.0, 0.01);
+    // A packet every 168 ns: the batch of four is full after three more, half of that on average.
+    let batch = rx_dma("50us", 4, 100.0);
+    close("a batch of four", batch, at_once + 1.5 * f64::from(LENGTH) * 8.0 / 100.0, 0.02);
+}
+
 /// The whole loop: what a packet takes through both directions is what its parts take.
 #[test]
 fn the_loop_adds_up() {

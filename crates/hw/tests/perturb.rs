@@ -8,13 +8,15 @@ use serde_json::Value;
 use wiretime_hw::params::Platform;
 
 /// Parameters that no model of this crate reads, and why.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("core.timing.load.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.load_vector.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.store.unit", "stores execute in the store unit: nothing else is allowed"),
     ("core.timing.prefetch.latency", "nobody waits for a prefetch"),
     ("name", "a name"),
     ("description", "a text"),
+    ("nic.interface", "what the driver sees; the same resources behind it"),
+    ("nic.ports", "how many NICs the engine starts"),
     ("system.cores", "how many cores the engine starts"),
     ("system.memory", "the guest's memory, which QEMU makes"),
     ("system.counter_frequency", "the guest's counter, which QEMU shows"),
@@ -105,7 +107,14 @@ fn every_parameter_moves_something() {
     // Machines on which different things are scarce.
     let bases = [
         load(n1, &[]),
-        load(n1, &[("iommu.enabled", Value::from(true)), ("io.write_combining", Value::from(true))]),
+        load(
+            n1,
+            &[
+                ("iommu.enabled", Value::from(true)),
+                ("io.write_combining", Value::from(true)),
+                ("nic.descriptor_write_back_timer", v("300ns")),
+            ],
+        ),
         load(gem5, &[]),
         load(gem5, &[("bus.half_duplex", Value::from(true)), ("l2.prefetcher.kind", v("stream"))]),
         load(small, &[]),
