@@ -229,21 +229,21 @@ def test_dependent_chains_take_their_closed_form_time(micro: Micro) -> None:
 
 
 def test_accesses_that_qemu_does_not_show_are_counted(micro: Micro) -> None:
-    n = 1_000_000
+    n = 400_000
 
     def counted(what: str, **engine: Any) -> tuple[int, int, int]:
-        s = micro(what, n, **engine)["statistics"]["cores"][0]
+        s = micro(what, n, duration="20ms", **engine)["statistics"]["cores"][0]
         return s["caches"]["software_prefetches"], s["core"]["loads"], s["core"]["stores"]
 
     base = counted("adds")
     prefetches, _, _ = counted("prefetch")
-    assert n <= prefetches - base[0] < 1.02 * n
+    assert 0.999 * n < prefetches - base[0] < 1.02 * n
     assert counted("prefetch", ignore_hidden_accesses=True)[0] == 0, "the control: without decoding they are unseen"
     _, loads, stores = counted("pairs")
-    assert 1.98 * n < loads - base[1] < 2.1 * n, "LDP and LD1 of 64 bytes are one access a line each"
+    assert 1.98 * n < loads - base[1] < 2.2 * n, "LDP and LD1 of 64 bytes are one access a line each"
     _, loads, stores = counted("atomics")
-    assert 1.98 * n < loads - base[1] < 2.1 * n
-    assert 1.98 * n < stores - base[2] < 2.1 * n
+    assert 1.98 * n < loads - base[1] < 2.2 * n
+    assert 1.98 * n < stores - base[2] < 2.2 * n
 
 
 def test_line_zeroing_takes_the_cache_lines(micro: Micro) -> None:

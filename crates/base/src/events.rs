@@ -54,6 +54,8 @@ pub struct EventQueue<E> {
     /// The key at the front of each lane, and of the heap behind them.
     heads: [(Ps, u64); LANES + 1],
     heap: BinaryHeap<Entry<E>>,
+    /// Which of them is the earliest.
+    first: usize,
     sequence: u64,
     count: usize,
 }
@@ -66,6 +68,7 @@ impl<E: Event> Default for EventQueue<E> {
             lanes: std::array::from_fn(|_| VecDeque::with_capacity(64)),
             heads: [NOTHING; LANES + 1],
             heap: BinaryHeap::with_capacity(64),
+            first: 0,
             sequence: 0,
             count: 0,
         }
@@ -83,33 +86,43 @@ impl<E: Event> EventQueue<E> {
         self.count += 1;
         if let Some(lane) = self.lanes.get_mut(usize::from(class)) {
             if lane.back().is_none_or(|last| last.key() < entry.key()) {
-                if lane.is_empty() {
-                    self.heads[usize::from(class)] = entry.key();
-                }
+                let (empty, key) = (lane.is_empty(), entry.key());
                 lane.push_back(entry);
+                if empty {
+                    self.new_head(usize::from(class), key);
+                }
                 return;
             }
         }
         self.heap.push(entry);
-        self.heads[LANES] = self.heap.peek().map_or(NOTHING, Entry::key);
+        let head = self.heap.peek().map_or(NOTHING, Entry::key);
+        self.new_head(LANES, head);
     }
 
-    /// Which lane, or the heap, has the earliest event.
+    /// An earlier event, or the first one, is at the front of a lane.
     #[inline]
-    fn first(&self) -> (usize, Ps) {
+    fn new_head(&mut self, at: usize, key: (Ps, u64)) {
+        self.heads[at] = key;
+        if key < self.heads[self.first] {
+            self.first = at;
+        }
+    }
+
+    /// Finds out which lane, or the heap, has the earliest event.
+    #[inline]
+    fn find_first(&mut self) {
         let mut best = 0;
         for i in 1..=LANES {
-            if self.heads[i] < self.heads[best] {
-                best = i;
-            }
+            best = if self.heads[i] < self.heads[best] { i } else { best };
         }
-        (best, self.heads[best].0)
+        self.first = best;
     }
 
     /// Takes the earliest event if it is before `end`.
+    #[inline]
     pub fn pop_before(&mut self, end: Ps) -> Option<(Ps, E)> {
-        let (from, time) = self.first();
-        if self.count == 0 || time >= end {
+        let from = self.first;
+        if self.count == 0 || self.heads[from].0 >= end {
             return None;
         }
         let entry = if from < LANES {
@@ -122,14 +135,16 @@ impl<E: Event> EventQueue<E> {
             self.heads[LANES] = self.heap.peek().map_or(NOTHING, Entry::key);
             entry
         }?;
+        self.find_first();
         self.count -= 1;
         Some((entry.time, entry.event))
     }
 
     /// Time of the earliest event.
+    #[inline]
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
-        (self.count > 0).then(|| self.first().1)
+        (self.count > 0).then(|| self.heads[self.first].0)
     }
 
     /// Number of pending events.
