@@ -228,6 +228,22 @@ def test_queues_ports_and_messages_are_deterministic(app: str, more: tuple[str, 
     assert json.loads(other.stdout)["execution"]["hash"] != json.loads(runs[0].stdout)["execution"]["hash"]
 
 
+@pytest.mark.parametrize(
+    ("more", "mean"),
+    [
+        (("--packet-size", "imix", "--arrivals", "burst:32"), (7 * 64 + 4 * 570 + 1518) / 12),
+        (("--packet-size", "64-1518", "--arrivals", "poisson"), 791),
+        (("--packet-size", "128,9000", "--arrivals", "on-off:20us"), 4564),
+    ],
+)
+def test_sizes_and_processes_reach_the_guest(more: tuple[str, ...], mean: float) -> None:
+    r = result("--rate", "10Gbps", "--duration", "1ms", "--warmup", "200us", *more)
+    balanced(r)
+    assert r["loss_percent"] == 0
+    assert r["offered_gbps"] == pytest.approx(10, rel=0.1)
+    assert r["offered_gbps"] * 1000 / 8 / r["offered_mpps"] == pytest.approx(mean, rel=0.05)
+
+
 def test_the_kernels_driver_takes_messages() -> None:
     done = wiretime("run", "ping", "--nic", "82599", "--rate", "100Mbps", "--duration", "10ms", "--json", "-")
     assert done.returncode == 0, done.stderr
@@ -245,8 +261,14 @@ def test_the_kernels_driver_takes_messages() -> None:
         (("--nic", "82599", "--queues", "17"), "the 82599 has 16 receive queues"),
         (("--nic", "82598"), "unknown NIC '82598'"),
         (("--cores", "0"), "--cores 0: at least 1"),
-        (("--arrivals", "pareto"), "allowed are constant, poisson, burst:N"),
-        (("--arrivals", "burst:0"), "allowed are constant, poisson, burst:N"),
+        (("--arrivals", "pareto"), "allowed are constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME"),
+        (("--arrivals", "burst:0"), "packets '0' must be a whole number from 1 to 65536"),
+        (("--arrivals", "on-off:1"), "has no unit"),
+        (("--arrivals", "ramp:120%:1ms"), "percent '120' must be a whole number from 0 to 100"),
+        (("--packet-size", "64:x"), "weight 'x' must be a whole number from 1 to 10000"),
+        (("--packet-size", "64-"), "must be a size, sizes (64,128), a mix"),
+        (("--packet-size", "600-500"), "from 600 to 500 B is no range"),
+        (("--packet-size", "64,9001"), "allowed are 64 to 9000 B"),
         (("--flows", "0"), "--flows 0: allowed are 1 to"),
         (("--drop-classes", "gem6"), "unknown drop classes 'gem6'"),
         (("--trace", "1s+1us", "--out", "x"), "inside the measurement"),

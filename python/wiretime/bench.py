@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiretime import platforms, run, vm
+from wiretime import load, platforms, run, vm
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
 from wiretime.setup.parts import GUEST, QEMU
@@ -211,7 +211,7 @@ def main() -> None:
     seconds = host["traffic_seconds"]
     asked = result["configuration"]["run"]
     screen.print(
-        f"forwarding run, {asked['packet_size']} B at {asked['rate']}: {host['mips']:.0f} MIPS, "
+        f"forwarding run, {load.describe(asked['sizes'])} at {asked['rate']}: {host['mips']:.0f} MIPS, "
         f"{forwarded / seconds:,.0f} packets/host s, whole run {time.monotonic() - began:.0f} s",
         highlight=False,
     )

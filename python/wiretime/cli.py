@@ -168,7 +168,9 @@ class _Display:
 def run_command(
     application: Annotated[str, typer.Argument(help="What runs in the guest: testpmd, or ping (the kernel's stack).")],
     platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
-    packet_size: Annotated[int, typer.Option(help="Frame bytes, FCS included.")] = 256,
+    packet_size: Annotated[
+        str, typer.Option(help="Frame bytes, FCS included: 256; 64,128; 64:7,570:4,1518:1; 64-1518; imix.")
+    ] = "256",
     rate: Annotated[str, typer.Option(help="Offered load: frame bits a second.")] = "40Gbps",
     duration: Annotated[str, typer.Option(help="Length of the measurement, simulated.")] = "2ms",
     warmup: Annotated[str, typer.Option(help="Traffic before the measurement, simulated.")] = "500us",
@@ -189,7 +191,9 @@ def run_command(
     cores: Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")] = None,
     queues: Annotated[int, typer.Option(help="Receive and transmit queues of each port.")] = 1,
     ports: Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")] = None,
-    arrivals: Annotated[str, typer.Option(help="constant, poisson, or burst:N.")] = "constant",
+    arrivals: Annotated[
+        str, typer.Option(help="constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME.")
+    ] = "constant",
     flows: Annotated[
         int | None, typer.Option(help="UDP flows of each generator (default 1; 1024 with --queues).")
     ] = None,

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from wiretime import load
 from wiretime.statistics import busy_cores, total
 
 
@@ -42,7 +43,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     c, p, s = result["cohort"], result["configuration"], result["statistics"]
     run = p["run"]
     t = Table(
-        title=f"{result['app']['name']} on {p['platform']['name']}: {run['packet_size']} B at {run['rate']}",
+        title=f"{result['app']['name']} on {p['platform']['name']}: {load.describe(run['sizes'])} at {run['rate']}",
         box=box.SIMPLE_HEAD,
         show_header=False,
         title_justify="left",

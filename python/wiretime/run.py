@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, platforms, profile, timeline, vm
+from wiretime import __version__, apps, load, platforms, profile, timeline, vm
 from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
 
 SCHEMA_VERSION = 1
 MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
-FRAME_MIN, FRAME_MAX = 64, 9000
 GUEST_LIMIT = "60s"
 SERIES_MAX = 10_000
 FLOWS, FLOWS_MAX = 1024, 1 << 24
@@ -35,7 +34,7 @@ class Request:
 
     app: str = "testpmd"
     platform: str = platforms.DEFAULT
-    packet_size: int = 256
+    packet_size: int | str = 256
     rate: str = "40Gbps"
     duration: str = "2ms"
     warm_up: str = "500us"
@@ -78,16 +77,6 @@ def _machine(r: Request) -> dict[str, Any]:
     return platforms.load(r.platform, [*changes, *r.changes])
 
 
-def _arrivals(text: str) -> dict[str, Any]:
-    """Return the arrival process that a text names: ``constant``, ``poisson``, ``burst:N``."""
-    kind, _, size = text.partition(":")
-    if kind in ("constant", "poisson") and not size:
-        return {"kind": kind}
-    if kind == "burst" and size.isdigit() and 1 <= int(size) <= 65536:
-        return {"kind": "burst", "size": int(size)}
-    raise WiretimeError(f"--arrivals {text}: allowed are constant, poisson, burst:N (1 to 65536 packets)")
-
-
 def _trace(text: str | None, duration: int) -> tuple[str, str]:
     """Return begin and length of the timeline's window."""
     if text is None:
@@ -104,8 +93,8 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
     """Check everything that can be wrong before the guest boots; returns platform, settings, app and its command."""
     app = apps.get(r.app)
     platform = _machine(r)
-    if not FRAME_MIN <= r.packet_size <= FRAME_MAX:
-        raise WiretimeError(f"--packet-size {r.packet_size}: allowed are {FRAME_MIN} to {FRAME_MAX} B, FCS included")
+    sizes = load.sizes(r.packet_size)
+    shortest, longest = load.extent(sizes)
     rate = _quantity("--rate", r.rate, _native.parse_rate)
     line = _native.parse_rate(platform["link"]["rate"])
     if rate > line:
@@ -125,11 +114,11 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
         raise WiretimeError(f"--interval {r.interval}: more than {SERIES_MAX} steps in {r.duration}")
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
-    last = r.packet_size - 4 - 18
+    last = shortest - 4 - 18
     if not 42 <= r.timestamp_offset <= last:
-        raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {r.packet_size} B")
+        raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {shortest} B")
     queues = apps.queues(app, platform, r.queues)
-    command = apps.command(app, platform, r.packet_size, r.app_args, queues, r.app_commands)
+    command = apps.command(app, platform, longest, r.app_args, queues, r.app_commands)
     # Enough flows for every entry of an indirection table to be hit.
     flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
     if not 1 <= flows <= FLOWS_MAX:
@@ -139,7 +128,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
     trace_start, trace_length = _trace(r.trace, _native.parse_duration(r.duration))
     settings = {
         "traffic": app.traffic,
-        "packet_size": r.packet_size,
+        "sizes": sizes,
         "rate": r.rate,
         "timestamp_offset": r.timestamp_offset,
         "warm_up": r.warm_up,
@@ -148,7 +137,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
         "guest_limit": r.guest_limit,
         "seed": r.seed,
         "interval": r.interval,
-        "arrivals": _arrivals(r.arrivals),
+        "arrivals": load.arrivals(r.arrivals),
         "flows": flows,
         "queues": queues,
         "drop_classes": r.drop_classes,

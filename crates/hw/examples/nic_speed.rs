@@ -3,7 +3,7 @@
 use std::time::Instant;
 use wiretime_hw::nic::loopback::measure;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Traffic};
+use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
 
 const PACKETS: u64 = 2_000_000;
 
@@ -22,7 +22,7 @@ fn main() {
         }
         let load = Load {
             traffic: Traffic::Udp,
-            packet_size: size,
+            sizes: Sizes::Fixed { size },
             rate: rate.parse().expect("a rate"),
             timestamp_offset: 42,
             arrivals: Arrivals::Constant,

@@ -9,7 +9,7 @@ use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
 use wiretime_hw::nic::{e1000, ixgbe, shared_pages, Controller, DropClasses, LocalPages, Model, Port, Shared};
 use wiretime_hw::params::{Interface, Platform};
-use wiretime_hw::wire::{Arrivals, Generator, Load, Sink, Traffic};
+use wiretime_hw::wire::{Arrivals, Generator, Load, Sink, Sizes, Traffic};
 
 const ACCESSES: u64 = 500_000;
 const MEMORY: u64 = 1 << 20;
@@ -140,7 +140,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     let mut memory = MemorySystem::new(&p, 1);
     let load = Load {
         traffic: Traffic::Udp,
-        packet_size: 64,
+        sizes: Sizes::Fixed { size: 64 },
         rate: "1Gbps".parse().unwrap(),
         timestamp_offset: 42,
         arrivals: Arrivals::Poisson,

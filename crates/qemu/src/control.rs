@@ -10,7 +10,7 @@ use std::time::Instant;
 use wiretime_base::{BitRate, Duration};
 use wiretime_hw::nic::DropClasses;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Traffic};
+use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
 
 /// A run, as the command line describes it.
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ pub enum StartAt {
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
     pub traffic: Traffic,
-    pub packet_size: u32,
+    pub sizes: Sizes,
     pub rate: BitRate,
     pub timestamp_offset: u32,
     pub arrivals: Arrivals,
@@ -93,7 +93,7 @@ impl RunSettings {
     pub fn load(&self) -> Load {
         Load {
             traffic: self.traffic,
-            packet_size: self.packet_size,
+            sizes: self.sizes.clone(),
             rate: self.rate,
             timestamp_offset: self.timestamp_offset,
             arrivals: self.arrivals,

@@ -63,7 +63,7 @@ impl Host {
         let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
         let registers = Registers::new(MAC, LocalPages::new(SHARED));
         let mut port = Port::new(p, 0, registers, generator, DropClasses::Wiretime);
-        let buffer = if load.packet_size > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
+        let buffer = if load.sizes.range().1 > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
         let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
         for i in 0..u64::from(ring) {
             ram.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
@@ -173,8 +173,8 @@ pub struct Outcome {
 /// Where the load is refused.
 pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, String> {
     let mut host = Host::new(p, load, ring, forwards)?;
-    let bits = packets as u128 * u128::from(load.packet_size) * 8;
-    let duration = (bits * 1_000_000_000_000 / u128::from(load.rate.bits_per_second())) as Ps;
+    let mean = load.sizes.mean();
+    let duration = (packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as Ps;
     host.run(QUIET);
     host.shared.cohort = QUIET..QUIET + duration;
     host.port.start_traffic(QUIET, &mut host.shared);
@@ -184,7 +184,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let stats = host.port.stats(1);
     let counts = host.shared.counts(Which::Cohort);
     let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
-    let bytes = accepted as f64 * f64::from(load.packet_size);
+    let bytes = accepted as f64 * mean;
     let sink = &host.shared.sink;
     let mut violations = host.port.audit(&host.shared);
     violations.extend(host.shared.ledger.violations());

@@ -31,6 +31,7 @@ mod toeplitz;
 mod trace;
 mod transmit;
 
+pub use checks::check as check_frame;
 pub use controller::{Controller, LocalPages, SharedRegisters, Side};
 pub use driver::DriverStats;
 pub use drops::{DropClasses, State as DropState, STATES as DROP_STATES};

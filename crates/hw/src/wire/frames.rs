@@ -13,6 +13,8 @@ const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 20 + 8;
 const SOURCE_ADDRESS: std::ops::Range<usize> = 26..30;
 const SOURCE_PORT: std::ops::Range<usize> = 34..36;
+const IP_LENGTH: std::ops::Range<usize> = 16..18;
+const UDP_LENGTH: std::ops::Range<usize> = 38..40;
 const FIRST_PORT: u32 = 0x1000;
 /// Source ports of one address; beyond, flows take the next address.
 const PORTS: u32 = 0xe000;
@@ -53,40 +55,42 @@ pub fn checksum(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Writes frames of one size into one place.
+/// Writes frames of any size into one place.
 #[derive(Debug)]
 pub struct Frames {
+    /// A frame of the greatest length; payload is zero but for the probe.
     template: Vec<u8>,
     probe: usize,
     udp: bool,
-    /// The sum of the transport's words that never change, and which bytes do.
+    /// The sum of the transport's words that never change, and which bytes of the probe do.
     fixed_sum: u32,
     varying: std::ops::Range<usize>,
-    /// The sum of the IP header but source address and checksum.
+    /// The sum of the IP header's words that never change.
     header_sum: u32,
 }
 
 impl Frames {
-    /// Frames of `length` bytes (FCS included) to `destination`, the probe at `probe_offset`.
+    /// Frames of `shortest` to `longest` bytes (FCS included) to `destination`, the probe at `probe_offset`.
     ///
     /// # Errors
-    /// Where the length is out of range, or the probe does not fit.
-    pub fn new(traffic: Traffic, length: u32, probe_offset: u32, destination: [u8; 6]) -> Result<Self, String> {
-        if !(64..=9000).contains(&length) {
-            return Err(format!("packet size is {length} B: allowed are 64 to 9000 B, FCS included"));
-        }
-        let body = length - FCS;
-        if probe_offset < HEADERS as u32 || probe_offset + PROBE_BYTES > body {
+    /// Where the probe does not fit the shortest.
+    pub fn new(
+        traffic: Traffic,
+        (shortest, longest): (u32, u32),
+        probe_offset: u32,
+        destination: [u8; 6],
+    ) -> Result<Self, String> {
+        let body = shortest.saturating_sub(FCS);
+        if probe_offset < HEADERS as u32 || probe_offset.saturating_add(PROBE_BYTES) > body {
             return Err(format!(
-                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {HEADERS} and byte {body} of a {length} B packet"
+                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {HEADERS} and byte {body} of a {shortest} B packet"
             ));
         }
-        let mut f = vec![0u8; body as usize];
+        let mut f = vec![0u8; (longest - FCS) as usize];
         f[..6].copy_from_slice(&destination);
         f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         f[12..14].copy_from_slice(&[8, 0]);
         f[14] = 0x45;
-        f[16..18].copy_from_slice(&(body as u16 - ETHERNET as u16).to_be_bytes());
         f[22] = 64;
         let udp = traffic == Traffic::Udp;
         f[23] = if udp { 17 } else { 1 };
@@ -94,11 +98,9 @@ impl Frames {
         let header_sum = word_sum(&f[14..34]);
         let mut fixed_sum = 0;
         if udp {
-            let length = body as u16 - 34;
             f[36..38].copy_from_slice(&[0x20, 0]);
-            f[38..40].copy_from_slice(&length.to_be_bytes());
-            // The pseudo-header but the source: destination, protocol, length (RFC 768).
-            fixed_sum += word_sum(&f[30..34]) + 17 + u32::from(length);
+            // The pseudo-header but source and length: destination, protocol (RFC 768).
+            fixed_sum += word_sum(&f[30..34]) + 17;
         } else {
             f[34] = 8; // echo request
         }
@@ -117,33 +119,42 @@ impl Frames {
     }
 
     /// The headers of a packet, as far as they tell its flow: checksums and payload are those of any other packet.
-    pub fn headers(&mut self, flow: u32) -> &[u8] {
-        self.set_flow(flow);
-        &self.template
+    pub fn headers(&mut self, packet: &Packet) -> &[u8] {
+        self.set_headers(packet);
+        &self.template[..(packet.length - FCS) as usize]
     }
 
-    fn set_flow(&mut self, flow: u32) {
+    /// Source and lengths; returns the length in the transport header.
+    fn set_headers(&mut self, packet: &Packet) -> u32 {
+        let (f, flow) = (&mut self.template, packet.flow);
         let host = flow / PORTS;
         let [a, b] = (host as u16 + 1).to_be_bytes();
-        self.template[SOURCE_ADDRESS].copy_from_slice(&[10, (host >> 16) as u8, a, b]);
+        f[SOURCE_ADDRESS].copy_from_slice(&[10, (host >> 16) as u8, a, b]);
+        let ip_length = packet.length - FCS - ETHERNET as u32;
+        f[IP_LENGTH].copy_from_slice(&(ip_length as u16).to_be_bytes());
+        let l4_length = ip_length - 20;
         if self.udp {
             let port = (FIRST_PORT + flow % PORTS) as u16;
-            self.template[SOURCE_PORT].copy_from_slice(&port.to_be_bytes());
+            f[SOURCE_PORT].copy_from_slice(&port.to_be_bytes());
+            f[UDP_LENGTH].copy_from_slice(&(l4_length as u16).to_be_bytes());
         }
+        l4_length
     }
 
     /// The frame of a packet, without FCS.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
-        self.set_flow(packet.flow);
+        let l4_length = self.set_headers(packet);
         let (f, p) = (&mut self.template, self.probe);
         f[p + 2..p + 10].copy_from_slice(&packet.id.to_le_bytes());
         f[p + 10..p + 18].copy_from_slice(&packet.departed.to_le_bytes());
         let source = word_sum(&f[SOURCE_ADDRESS]);
-        let header = checksum(self.header_sum + source);
+        let header = checksum(self.header_sum + source + word_sum(&f[IP_LENGTH]));
         f[24..26].copy_from_slice(&header.to_be_bytes());
+        // The payload behind the probe is zero, so that a frame's sum does not depend on where it ends.
         let mut sum = self.fixed_sum + word_sum(&f[self.varying.clone()]);
         let at = if self.udp {
-            sum += source + word_sum(&f[SOURCE_PORT]);
+            // The length counts twice: in the header and in the pseudo-header.
+            sum += source + word_sum(&f[SOURCE_PORT]) + 2 * l4_length;
             40
         } else {
             36
@@ -154,7 +165,7 @@ impl Frames {
             sum => sum,
         };
         f[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        f
+        &f[..(packet.length - FCS) as usize]
     }
 }
 
@@ -162,31 +173,49 @@ impl Frames {
 mod tests {
     use super::*;
 
+    fn packet(id: u64, length: u32, flow: u32) -> Packet {
+        Packet { id, departed: 123_456_789, length, flow }
+    }
+
+    /// Every length, by sums written again: header, and datagram with pseudo-header.
     #[test]
-    fn headers_are_valid() {
+    fn checksums_hold_for_every_length() {
         for (traffic, flow) in [(Traffic::Udp, 0), (Traffic::Udp, 7), (Traffic::Udp, 200_000), (Traffic::Ping, 0)] {
-            let mut frames = Frames::new(traffic, 81, 43, [2; 6]).unwrap();
-            let f = frames.frame(&Packet { id: 7, departed: 123_456_789, length: 81, flow });
-            assert_eq!(f.len(), 77);
-            assert_eq!(checksum(word_sum(&f[14..34])), 0, "IP header");
-            let pseudo = word_sum(&f[26..34]) + 17 + (f.len() as u32 - 34);
-            let pseudo = if traffic == Traffic::Udp { pseudo } else { 0 };
-            assert_eq!(checksum(pseudo + word_sum(&f[34..])), 0, "{traffic:?} of flow {flow}");
+            let mut frames = Frames::new(traffic, (65, 1518), 43, [2; 6]).unwrap();
+            for length in 65..=1518 {
+                let f = frames.frame(&packet(length.into(), length, flow));
+                assert_eq!((f.len() as u32, u32::from(f[16]) << 8 | u32::from(f[17])), (length - 4, length - 18));
+                assert_eq!(checksum(word_sum(&f[14..34])), 0, "IP header at {length} B");
+                let pseudo = word_sum(&f[26..34]) + 17 + (f.len() as u32 - 34);
+                let pseudo = if traffic == Traffic::Udp { pseudo } else { 0 };
+                assert_eq!(checksum(pseudo + word_sum(&f[34..])), 0, "{traffic:?} of {length} B, flow {flow}");
+            }
+        }
+    }
+
+    /// What our receive checks say of them, which know nothing of how they were made.
+    #[test]
+    fn a_receiver_finds_them_sound() {
+        let mut frames = Frames::new(Traffic::Udp, (64, 9000), 42, [2; 6]).unwrap();
+        for length in [64, 65, 570, 1518, 8999, 9000] {
+            let c = crate::nic::check_frame(frames.frame(&packet(1, length, 3)));
+            assert!(c.l4_checked && !c.l4_bad && !c.l3_bad, "{length} B: {c:?}");
         }
     }
 
     #[test]
     fn flows_differ() {
-        let mut frames = Frames::new(Traffic::Udp, 64, 42, [2; 6]).unwrap();
+        let mut frames = Frames::new(Traffic::Udp, (64, 64), 42, [2; 6]).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for flow in (0..300_000).step_by(7) {
-            assert!(seen.insert(frames.headers(flow)[26..38].to_vec()), "flow {flow}");
+            assert!(seen.insert(frames.headers(&packet(0, 64, flow))[26..38].to_vec()), "flow {flow}");
         }
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(Frames::new(Traffic::Udp, 63, 42, [2; 6]).unwrap_err().contains("64 to 9000"));
-        assert!(Frames::new(Traffic::Udp, 64, 50, [2; 6]).unwrap_err().contains("timestamp offset"));
+        let refused = |offset| Frames::new(Traffic::Udp, (64, 1518), offset, [2; 6]).unwrap_err();
+        assert!(refused(50).contains("timestamp offset is 50 B") && refused(10).contains("of a 64 B packet"));
+        assert!(refused(u32::MAX).contains("timestamp offset"));
     }
 }

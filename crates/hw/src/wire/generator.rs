@@ -4,11 +4,15 @@
 
 use super::arrivals::{Arrivals, Departures};
 use super::frames::{Frames, Packet, Traffic};
+use super::sizes::{Lengths, Sizes};
 use serde::{Deserialize, Serialize};
-use wiretime_base::{BitRate, Clock, Ps};
+use wiretime_base::{BitRate, Ps};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
+
+/// Sizes and distances are drawn apart.
+const SIZES_SEED: u64 = 0x5175_6573;
 
 /// What a generator sends.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -16,8 +20,8 @@ pub const ID_BITS: u32 = 56;
 pub struct Load {
     /// Kind of packets.
     pub traffic: Traffic,
-    /// Bytes of a frame, FCS included.
-    pub packet_size: u32,
+    /// Bytes of frames, FCS included.
+    pub sizes: Sizes,
     /// Bits of frames a second.
     pub rate: BitRate,
     /// Where the probe is, from the start of the frame.
@@ -35,10 +39,12 @@ pub struct Load {
 pub struct Generator {
     frames: Frames,
     load: Load,
-    spacing: Clock,
-    back_to_back: Clock,
+    line: (BitRate, u32),
     departures: Departures,
+    lengths: Lengths,
     next: Packet,
+    /// Instead of the load: packets at this time and so far apart.
+    trickle: Option<(Ps, Ps)>,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
     pub line_limited: bool,
 }
@@ -49,41 +55,44 @@ impl Generator {
     /// # Errors
     /// Where a packet cannot be built, or the rate is above the line's.
     pub fn new(load: &Load, port: u8, (line, gap): (BitRate, u32), destination: [u8; 6]) -> Result<Self, String> {
-        let (length, rate) = (load.packet_size, load.rate);
-        let frames = Frames::new(load.traffic, length, load.timestamp_offset, destination)?;
+        load.sizes.check()?;
+        let frames = Frames::new(load.traffic, load.sizes.range(), load.timestamp_offset, destination)?;
+        let rate = load.rate;
         if rate > line {
             return Err(format!("rate is {rate}: at most the link's, {line} (link.rate)"));
         }
-        let spacing = Clock::per_bits(u64::from(length) * 8, rate);
-        let back_to_back = Clock::per_bits(u64::from(length + gap) * 8, line);
-        // A long run of packets tells which spacing is wider without rounding.
-        let line_limited = spacing.at(1 << 20) < back_to_back.at(1 << 20);
-        let first = Packet { id: u64::from(port) << ID_BITS, departed: Ps::MAX, length, flow: 0 };
+        let mean = load.sizes.mean();
+        let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(gap));
+        let line_limited = rate.bits_per_second() as f64 > carried;
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
-        Ok(Self {
-            frames,
-            spacing,
-            back_to_back,
-            departures: Departures::new(Arrivals::Constant, spacing, back_to_back, 0, 0),
-            load,
-            next: first,
-            line_limited,
-        })
+        let mut lengths = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED);
+        let first = Packet { id: u64::from(port) << ID_BITS, departed: Ps::MAX, length: lengths.next(), flow: 0 };
+        let line = (line, gap);
+        let departures = Departures::new(Arrivals::Constant, (rate, mean), line, 0, 0);
+        Ok(Self { frames, line, departures, lengths, load, next: first, trickle: None, line_limited })
     }
 
     /// Packets leave as configured, from `t` on.
     pub fn start_at(&mut self, t: Ps) {
+        self.trickle = None;
         let l = &self.load;
-        self.departures = Departures::new(l.arrivals, self.spacing, self.back_to_back, t, l.seed);
-        self.next.departed = self.departures.next();
+        self.lengths = Lengths::new(&l.sizes, l.seed ^ SIZES_SEED);
+        self.departures = Departures::new(l.arrivals, (l.rate, l.sizes.mean()), self.line, t, l.seed);
+        self.next.flow = 0;
+        self.draw();
     }
 
-    /// Packets leave `interval` apart, the first at `t`.
+    /// Packets of the same sizes leave `interval` apart, the first at `t`.
     pub fn trickle_at(&mut self, t: Ps, interval: Ps) {
-        let spacing = Clock::new(interval.max(1), 1).expect("not zero");
-        self.departures = Departures::new(Arrivals::Constant, spacing, self.back_to_back, t, 0);
-        self.next.departed = self.departures.next();
+        self.trickle = Some((t, interval));
+        self.next.departed = t;
+    }
+
+    /// Length and departure of the next packet.
+    fn draw(&mut self) {
+        self.next.length = self.lengths.next();
+        self.next.departed = self.departures.next(self.next.length);
     }
 
     /// The packet that leaves next.
@@ -97,7 +106,13 @@ impl Generator {
     #[inline]
     pub fn advance(&mut self) {
         self.next.id += 1;
-        self.next.departed = self.departures.next();
+        match &mut self.trickle {
+            Some((t, interval)) => {
+                *t += *interval;
+                self.next.departed = *t;
+            }
+            None => self.draw(),
+        }
         self.next.flow = if self.next.flow + 1 >= self.load.flows { 0 } else { self.next.flow + 1 };
     }
 
@@ -109,7 +124,7 @@ impl Generator {
 
     /// The headers of a packet, as far as they tell its flow.
     pub fn headers(&mut self, packet: &Packet) -> &[u8] {
-        self.frames.headers(packet.flow)
+        self.frames.headers(packet)
     }
 
     /// The frame of a packet, without FCS.
@@ -122,10 +137,10 @@ impl Generator {
 mod tests {
     use super::*;
 
-    fn generator(length: u32, rate: &str, line: &str) -> Result<Generator, String> {
+    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Generator, String> {
         let load = Load {
             traffic: Traffic::Udp,
-            packet_size: length,
+            sizes,
             rate: rate.parse().unwrap(),
             timestamp_offset: 42,
             arrivals: Arrivals::Constant,
@@ -135,31 +150,57 @@ mod tests {
         Generator::new(&load, 1, (line.parse().unwrap(), 20), [2; 6])
     }
 
+    fn take(g: &mut Generator, n: usize) -> Vec<(u64, Ps, u32, u32)> {
+        (0..n)
+            .map(|_| {
+                let p = g.next();
+                g.advance();
+                (p.id & 0xff, p.departed, p.length, p.flow)
+            })
+            .collect()
+    }
+
     #[test]
     fn packets_in_turn() {
-        let mut g = generator(256, "40Gbps", "100Gbps").unwrap();
-        g.start_at(1000);
-        let mut list = Vec::new();
-        for _ in 0..4 {
-            list.push((g.next().id, g.next().departed, g.next().flow));
-            g.advance();
-        }
+        let mut g = generator(Sizes::Fixed { size: 256 }, "40Gbps", "100Gbps").unwrap();
+        assert_eq!(g.next().id >> ID_BITS, 1);
+        g.trickle_at(10, 500_000);
+        assert_eq!(take(&mut g, 2), [(0, 10, 256, 0), (1, 500_010, 256, 1)]);
+        g.start_at(1_000_000);
         // 2048 bits at 40 Gb/s are 51.2 ns.
-        let first = 1 << ID_BITS;
-        assert_eq!(list, [(first, 1000, 0), (first + 1, 52_200, 1), (first + 2, 103_400, 2), (first + 3, 154_600, 0)]);
+        let expected = [(2, 1_000_000, 256, 0), (3, 1_051_200, 256, 1), (4, 1_102_400, 256, 2), (5, 1_153_600, 256, 0)];
+        assert_eq!(take(&mut g, 4), expected);
         assert!(!g.line_limited);
-        g.trickle_at(1_000_000, 500_000);
-        g.advance();
-        assert_eq!((g.next().id, g.next().departed), (first + 5, 1_500_000));
+    }
+
+    #[test]
+    fn a_mix_keeps_the_rate() {
+        let sizes = Sizes::Mix { parts: vec![(64, 7), (570, 4), (1518, 1)] };
+        let mut g = generator(sizes.clone(), "10Gbps", "100Gbps").unwrap();
+        g.start_at(0);
+        let list = take(&mut g, 12_001);
+        let bits = (12_000.0 * sizes.mean() * 8.0) as u64;
+        assert_eq!(list[12_000].1, bits * 100, "ten bits a nanosecond");
+        assert_eq!(list.iter().take(12_000).filter(|p| p.2 == 1518).count(), 1000);
     }
 
     #[test]
     fn line_rate_is_the_limit() {
-        let mut g = generator(64, "100Gbps", "100Gbps").unwrap();
+        let mut g = generator(Sizes::Fixed { size: 64 }, "100Gbps", "100Gbps").unwrap();
         g.start_at(0);
         assert!(g.line_limited);
-        (0..1000).for_each(|_| g.advance());
-        assert_eq!(g.next().departed, 6_720_000, "84 bytes on the line");
-        assert!(generator(64, "101Gbps", "100Gbps").unwrap_err().contains("at most the link's"));
+        assert_eq!(take(&mut g, 1001)[1000].1, 6_720_000, "84 bytes on the line");
+        let refused = |sizes, rate| generator(sizes, rate, "100Gbps").unwrap_err();
+        assert!(refused(Sizes::Fixed { size: 64 }, "101Gbps").contains("at most the link's"));
+        assert!(refused(Sizes::Fixed { size: 63 }, "1Gbps").contains("64 to 9000"));
+    }
+
+    /// 400 Gb/s of 64 B packets: 595 million a second, each on its picosecond.
+    #[test]
+    fn four_hundred_gigabits() {
+        let mut g = generator(Sizes::Fixed { size: 64 }, "400Gbps", "400Gbps").unwrap();
+        g.start_at(0);
+        let list = take(&mut g, 1_000_000);
+        assert!(list.iter().enumerate().all(|(k, p)| p.1 == k as u64 * 84 * 8 * 1000 / 400));
     }
 }

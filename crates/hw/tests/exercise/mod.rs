@@ -7,7 +7,7 @@ use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroO
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Traffic};
+use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
 
 /// xorshift64*.
 pub struct Random(pub u64);
@@ -234,7 +234,7 @@ const STEP: Ps = 400_000;
 fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
     let load = Load {
         traffic: Traffic::Udp,
-        packet_size: length,
+        sizes: Sizes::Fixed { size: length },
         rate: rate.parse().expect("a rate"),
         timestamp_offset: 42,
         arrivals: Arrivals::Constant,
