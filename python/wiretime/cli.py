@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, packets, platforms, profile, report, run, shell, statistics
+from wiretime import doctor, packets, platforms, profile, report, run, search, shell, statistics
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
@@ -254,3 +254,37 @@ def run_command(
         Path(json_output).write_text(run.dump(result))
     else:
         screen.print(report.table(result, host))
+
+
+STANDARD_SIZES = "64,128,256,512,1024,1518"
+
+
+@app.command("msb")
+def msb_command(
+    application: Annotated[str, typer.Argument(help="What runs in the guest.")],
+    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
+    packet_sizes: Annotated[str, typer.Option(help="Frame sizes, FCS included.")] = STANDARD_SIZES,
+    loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 1.0,
+    nic: Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")] = None,
+    queues: Annotated[int, typer.Option(help="Receive and transmit queues.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
+    app_args: Annotated[str, typer.Option(help="Further arguments of the application.")] = "",
+) -> None:
+    """Find the highest load with at most so much loss, for each packet size, in one boot."""
+    request = run.Request(
+        app=application,
+        platform=platform,
+        seed=seed,
+        changes=tuple(changes or ()),
+        app_args=app_args,
+        nic=nic,
+        cores=cores,
+        queues=queues,
+    )
+    sizes = list(search.sizes_of(packet_sizes))
+    found = search.msb(
+        request, sizes, loss / 100, lambda t: notes.print(search.line_of(t), highlight=False, soft_wrap=True)
+    )
+    screen.print(search.table(found, loss / 100))

@@ -227,7 +227,8 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     """
     platform, settings, app, command = check(r)
     g = guest(app, platform, command, with_symbols=r.profile)
-    machine = vm.Machine(platform, settings, replace(g, texts={"layout": _layout(r.seed)}))
+    trials = options.get("on_trial") is not None
+    machine = vm.Machine(platform, settings, replace(g, texts={"layout": _layout(r.seed)}), trials=trials)
     began = time.monotonic()
     outcome = machine.run(progress, **options)
     wall = time.monotonic() - began

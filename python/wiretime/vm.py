@@ -28,6 +28,9 @@ from wiretime.setup.parts import GUEST, QEMU
 
 Progress = Callable[[Mapping[str, Any]], None]
 
+# The result of a trial to the next one's settings, or None where none follows.
+NextTrial = Callable[[dict[str, Any]], dict[str, Any] | None]
+
 KERNEL_ARGUMENTS = ("console=ttyAMA0", "nokaslr", "norandmaps", "quiet", "loglevel=4", "cryptomgr.notests")
 FOLDER = "wiretime-run-"
 CONSOLE_TAIL = 25
@@ -123,6 +126,7 @@ class Machine:
         interactive: bool = False,
         kernel: Path | None = None,
         accel: str = "",
+        trials: bool = False,
     ):
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
@@ -137,6 +141,11 @@ class Machine:
         self.console = self._keep(anonymous("wiretime-console"))
         self.output, output = os.pipe()
         self._keep(output)
+        # Trials of one boot are asked for here.
+        self.input = -1
+        if trials:
+            asked, self.input = os.pipe()
+            self._keep(asked)
         devices = []
         sockets = {}
         sweep()
@@ -168,6 +177,7 @@ class Machine:
                 f"config=/proc/self/fd/{self.config}",
                 *[f"{name}={fd}" for name, fd in sockets.items()],
                 f"output={output}",
+                *([f"input={asked}"] if trials else []),
             ]
         )
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
@@ -214,7 +224,7 @@ class Machine:
 
     def close(self) -> None:
         """Close what is still open on our side."""
-        for fd in [*self._fds, self.output]:
+        for fd in [*self._fds, self.output, *([self.input] if self.input >= 0 else [])]:
             with contextlib.suppress(OSError):
                 os.close(fd)
         self._fds.clear()
@@ -242,8 +252,13 @@ class Machine:
                 process.kill()
             process.wait()
 
-    def run(self, progress: Progress | None = None, on_start: Callable[[int], None] | None = None) -> Outcome:
-        """Run to the end and return the engine's last message.
+    def run(
+        self,
+        progress: Progress | None = None,
+        on_start: Callable[[int], None] | None = None,
+        on_trial: NextTrial | None = None,
+    ) -> Outcome:
+        """Run to the end and return the engine's last message; between trials, ask ``on_trial`` for the next one.
 
         Raises ``GuestError`` where the guest failed, ``WiretimeError`` where QEMU or the engine did not start.
         """
@@ -265,6 +280,11 @@ class Machine:
                         if "progress" in message:
                             if progress:
                                 progress(message["progress"])
+                        elif "trial" in message:
+                            following = on_trial(message["trial"]) if on_trial else None
+                            os.write(self.input, (json.dumps(following) + "\n").encode())
+                        elif "refused" in message:
+                            raise WiretimeError(f"a trial was refused: {message['refused']}")
                         else:
                             last = message
                 status = process.wait()

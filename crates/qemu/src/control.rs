@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 use wiretime_base::{BitRate, Duration};
@@ -110,6 +110,21 @@ pub struct Config {
     pub nic_fds: Vec<OwnedFd>,
     pub control_fd: OwnedFd,
     output: OwnedFd,
+    /// Where the next trial is asked for, where there are several in one boot.
+    input: Option<OwnedFd>,
+}
+
+/// A trial: another measurement in the same boot, under another load.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    pub sizes: Sizes,
+    pub rate: BitRate,
+    pub arrivals: Arrivals,
+    pub warm_up: Duration,
+    pub duration: Duration,
+    /// Longest time to follow the cohort.
+    pub follow: Duration,
 }
 
 impl Config {
@@ -135,6 +150,7 @@ impl Config {
             nic_fds: nic_fds?,
             control_fd: fd("control")?,
             output: fd("output")?,
+            input: if value("input").is_ok() { Some(fd("input")?) } else { None },
         })
     }
 }
@@ -142,6 +158,7 @@ impl Config {
 /// Progress and results on their way out.
 pub struct Control {
     output: File,
+    input: Option<BufReader<File>>,
     last_progress: Instant,
 }
 
@@ -151,7 +168,9 @@ impl Control {
     /// Opens the output of a run.
     pub fn open(config: &Config) -> Result<Self, String> {
         let output = config.output.try_clone().map_err(|e| format!("output: {e}"))?;
-        Ok(Self { output: File::from(output), last_progress: Instant::now() })
+        let input = config.input.as_ref().map(OwnedFd::try_clone).transpose().map_err(|e| format!("input: {e}"))?;
+        let input = input.map(|fd| BufReader::new(File::from(fd)));
+        Ok(Self { output: File::from(output), input, last_progress: Instant::now() })
     }
 
     /// Whether it is time for a progress line.
@@ -163,6 +182,26 @@ impl Control {
     pub fn progress(&mut self, line: Value) {
         self.last_progress = Instant::now();
         self.send(json!({ "progress": line }));
+    }
+
+    /// Whether trials are asked for.
+    pub fn has_trials(&self) -> bool {
+        self.input.is_some()
+    }
+
+    /// Tells the result of a trial and waits for the next one; simulated time stands still meanwhile. `None` where none
+    /// follows, or what was asked for makes no sense (which is told).
+    pub fn next_trial(&mut self, result: &Value) -> Option<Trial> {
+        self.send(json!({ "trial": result }));
+        let mut line = String::new();
+        self.input.as_mut()?.read_line(&mut line).ok()?;
+        match serde_json::from_str::<Option<Trial>>(&line) {
+            Ok(trial) => trial,
+            Err(e) => {
+                self.send(json!({ "refused": e.to_string() }));
+                None
+            }
+        }
     }
 
     /// One message; where nobody listens any more, the run goes on to its end unheard.

@@ -132,6 +132,12 @@ impl Journeys {
         }
     }
 
+    /// What was measured is forgotten, packets under way are not.
+    pub fn forget(&mut self) {
+        let slots = std::mem::take(&mut self.slots);
+        *self = Self { slots, ..Self::default() };
+    }
+
     /// The hops, where packets were told by hop.
     #[must_use]
     pub fn hops(&self) -> Vec<Hop> {

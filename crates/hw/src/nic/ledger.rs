@@ -378,15 +378,23 @@ impl Ledger {
         book.settle();
     }
 
-    /// The load starts with packet `first`. To be said before it is settled.
+    /// The load starts with packet `first`, the first time that this is said. To be said before it is settled.
     pub fn load_begins(&mut self, first: u64) {
         let (port, number) = split(first);
         let Some(book) = self.books.get_mut(port) else { return };
         let settled = book.base;
+        if !book.load.ids.is_empty() {
+            return; // it goes on
+        }
         book.load.ids = number..u64::MAX;
         if number < settled {
             self.violation(format!("the load of port {port} starts at packet {number} but {settled} are settled"));
         }
+    }
+
+    /// The cohort so far is forgotten: another one follows.
+    pub fn new_cohort(&mut self) {
+        self.books.iter_mut().for_each(|b| b.cohort = Watched::new(0..0));
     }
 
     /// Packet `id`, being offered, belongs to the cohort: a port's is one run of packets.

@@ -65,6 +65,16 @@ impl Shared {
         self.unbroken.iter().all(|&(_, run)| run >= RUN_A_QUEUE * queues)
     }
 
+    /// Another measurement: the cohort leaves in this time. Packets under way keep their identity.
+    pub fn measure(&mut self, cohort: std::ops::Range<Ps>) {
+        self.cohort = cohort;
+        self.ledger.new_cohort();
+        self.sink.forget();
+        self.journeys.forget();
+        self.cohort_bytes.fill(0);
+        self.cohort_returned_bytes.fill(0);
+    }
+
     /// Packets that came in by queue `from` of port `port` leave by `to`.
     pub fn fed(&mut self, port: usize, from: u16, to: TxQueueId) {
         if let Some(entry) = self.feeds.get_mut(port).and_then(|p| p.get_mut(usize::from(from))) {

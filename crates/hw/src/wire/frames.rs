@@ -1,5 +1,6 @@
 //! What packets look like: headers, flows, checksums, and the probe that finds them again.
 
+use super::sizes::LENGTHS;
 use super::FCS;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
@@ -58,7 +59,7 @@ pub fn checksum(mut sum: u32) -> u16 {
 /// Writes frames of any size into one place.
 #[derive(Debug)]
 pub struct Frames {
-    /// A frame of the greatest length; payload is zero but for the probe.
+    /// A frame of the greatest length there is; payload is zero but for the probe.
     template: Vec<u8>,
     probe: usize,
     udp: bool,
@@ -70,23 +71,18 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Frames of `shortest` to `longest` bytes (FCS included) to `destination`, the probe at `probe_offset`.
+    /// Frames of `shortest` bytes (FCS included) and up to `destination`, the probe at `probe_offset`.
     ///
     /// # Errors
     /// Where the probe does not fit the shortest.
-    pub fn new(
-        traffic: Traffic,
-        (shortest, longest): (u32, u32),
-        probe_offset: u32,
-        destination: [u8; 6],
-    ) -> Result<Self, String> {
+    pub fn new(traffic: Traffic, shortest: u32, probe_offset: u32, destination: [u8; 6]) -> Result<Self, String> {
         let body = shortest.saturating_sub(FCS);
         if probe_offset < HEADERS as u32 || probe_offset.saturating_add(PROBE_BYTES) > body {
             return Err(format!(
                 "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {HEADERS} and byte {body} of a {shortest} B packet"
             ));
         }
-        let mut f = vec![0u8; (longest - FCS) as usize];
+        let mut f = vec![0u8; (LENGTHS.end() - FCS) as usize];
         f[..6].copy_from_slice(&destination);
         f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         f[12..14].copy_from_slice(&[8, 0]);
@@ -181,7 +177,7 @@ mod tests {
     #[test]
     fn checksums_hold_for_every_length() {
         for (traffic, flow) in [(Traffic::Udp, 0), (Traffic::Udp, 7), (Traffic::Udp, 200_000), (Traffic::Ping, 0)] {
-            let mut frames = Frames::new(traffic, (65, 1518), 43, [2; 6]).unwrap();
+            let mut frames = Frames::new(traffic, 65, 43, [2; 6]).unwrap();
             for length in 65..=1518 {
                 let f = frames.frame(&packet(length.into(), length, flow));
                 assert_eq!((f.len() as u32, u32::from(f[16]) << 8 | u32::from(f[17])), (length - 4, length - 18));
@@ -196,7 +192,7 @@ mod tests {
     /// What our receive checks say of them, which know nothing of how they were made.
     #[test]
     fn a_receiver_finds_them_sound() {
-        let mut frames = Frames::new(Traffic::Udp, (64, 9000), 42, [2; 6]).unwrap();
+        let mut frames = Frames::new(Traffic::Udp, 64, 42, [2; 6]).unwrap();
         for length in [64, 65, 570, 1518, 8999, 9000] {
             let c = crate::nic::check_frame(frames.frame(&packet(1, length, 3)));
             assert!(c.l4_checked && !c.l4_bad && !c.l3_bad, "{length} B: {c:?}");
@@ -205,7 +201,7 @@ mod tests {
 
     #[test]
     fn flows_differ() {
-        let mut frames = Frames::new(Traffic::Udp, (64, 64), 42, [2; 6]).unwrap();
+        let mut frames = Frames::new(Traffic::Udp, 64, 42, [2; 6]).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for flow in (0..300_000).step_by(7) {
             assert!(seen.insert(frames.headers(&packet(0, 64, flow))[26..38].to_vec()), "flow {flow}");
@@ -214,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let refused = |offset| Frames::new(Traffic::Udp, (64, 1518), offset, [2; 6]).unwrap_err();
+        let refused = |offset| Frames::new(Traffic::Udp, 64, offset, [2; 6]).unwrap_err();
         assert!(refused(50).contains("timestamp offset is 50 B") && refused(10).contains("of a 64 B packet"));
         assert!(refused(u32::MAX).contains("timestamp offset"));
     }

@@ -56,7 +56,7 @@ impl Generator {
     /// Where a packet cannot be built, or the rate is above the line's.
     pub fn new(load: &Load, port: u8, (line, gap): (BitRate, u32), destination: [u8; 6]) -> Result<Self, String> {
         load.sizes.check()?;
-        let frames = Frames::new(load.traffic, load.sizes.range(), load.timestamp_offset, destination)?;
+        let frames = Frames::new(load.traffic, load.sizes.range().0, load.timestamp_offset, destination)?;
         let rate = load.rate;
         if rate > line {
             return Err(format!("rate is {rate}: at most the link's, {line} (link.rate)"));
@@ -81,6 +81,17 @@ impl Generator {
         self.departures = Departures::new(l.arrivals, (l.rate, l.sizes.mean()), self.line, t, l.seed);
         self.next.flow = 0;
         self.draw();
+    }
+
+    /// Another load, from the next start on; packets go on being numbered.
+    ///
+    /// # Errors
+    /// As in [`Generator::new`]; the load in force then stays.
+    pub fn change(&mut self, load: &Load) -> Result<(), String> {
+        let port = (self.next.id >> ID_BITS) as u8;
+        let new = Self::new(load, port, self.line, self.destination())?;
+        *self = Self { next: self.next, ..new };
+        Ok(())
     }
 
     /// Packets of the same sizes leave `interval` apart, the first at `t`.
@@ -182,6 +193,21 @@ mod tests {
         let bits = (12_000.0 * sizes.mean() * 8.0) as u64;
         assert_eq!(list[12_000].1, bits * 100, "ten bits a nanosecond");
         assert_eq!(list.iter().take(12_000).filter(|p| p.2 == 1518).count(), 1000);
+    }
+
+    #[test]
+    fn another_load_goes_on_numbering() {
+        let mut g = generator(Sizes::Fixed { size: 256 }, "40Gbps", "100Gbps").unwrap();
+        g.start_at(0);
+        take(&mut g, 5);
+        let mut load = g.load.clone();
+        load.sizes = Sizes::Fixed { size: 63 };
+        assert!(g.change(&load).is_err());
+        load.sizes = Sizes::Fixed { size: 1000 };
+        load.seed = 1;
+        g.change(&load).unwrap();
+        g.start_at(500);
+        assert_eq!(take(&mut g, 2), [(5, 500, 1000, 0), (6, 200_500, 1000, 1)]);
     }
 
     #[test]

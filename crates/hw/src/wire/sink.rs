@@ -50,6 +50,11 @@ impl Sink {
         Some(Answer { id: word(2), latency: t.checked_sub(word(10))? })
     }
 
+    /// What was measured is forgotten.
+    pub fn forget(&mut self) {
+        *self = Self::new(self.probe as u32);
+    }
+
     /// Counts a latency (of a packet of the cohort).
     pub fn record(&mut self, latency: Ps) {
         self.histogram.saturating_record(latency.max(1));

@@ -3,7 +3,7 @@
 
 use super::report::{self, Snapshot};
 use super::{lock, Run};
-use crate::control::{StartAt, Timing};
+use crate::control::{Control, StartAt, Timing};
 use crate::engine::{engine, reinstrument, Engine};
 use crate::vfio::GuestPhase;
 use serde_json::{json, Value};
@@ -66,7 +66,7 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
     }
     let switch = match run.stage {
         Stage::Boot => run.boot_tick(e.turns.window_end),
-        Stage::Traffic => run.traffic_tick(t),
+        Stage::Traffic => run.traffic_tick(t, &mut e.control),
         Stage::Draining => {
             run.draining_tick(t);
             None
@@ -156,21 +156,11 @@ impl Run {
         self.stage = Stage::Traffic;
         self.clocks.traffic = Some(Instant::now());
         // From the end of the current window on: nothing of the past changes.
-        self.begin = window_end;
-        let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
-        let (measure, trace) = (self.begin + warm_up, self.settings.trace_start.ps());
-        let window = measure + trace..measure + trace + self.settings.trace_length.ps();
-        let mut nics = lock(&self.nics);
-        let nics = &mut *nics;
-        nics.shared.cohort = measure..measure + duration;
-        for nic in &mut nics.devices {
-            nic.port.start_traffic(self.begin, &mut nics.shared);
-            nic.port.start_trace(window.clone());
-        }
+        self.begin_load(window_end);
         Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.quantum() })
     }
 
-    fn traffic_tick(&mut self, t: Ps) -> Option<Ps> {
+    fn traffic_tick(&mut self, t: Ps, control: &mut Control) -> Option<Ps> {
         let measure = self.begin + self.settings.warm_up.ps();
         let end = measure + self.settings.duration.ps();
         if self.start.is_none() && t >= measure {
@@ -198,6 +188,9 @@ impl Run {
         }
         let decided = !lock(&self.nics).shared.ledger.cohort_undecided();
         if decided || t >= end + self.settings.follow.ps() {
+            if control.has_trials() && self.next_trial(t, control) {
+                return None;
+            }
             lock(&self.nics).devices.iter_mut().for_each(|d| d.port.stop_traffic(t));
             self.stage = Stage::Draining;
             self.clocks.draining = Some(Instant::now());
@@ -205,6 +198,46 @@ impl Run {
             return Some(self.boot_quantum());
         }
         None
+    }
+
+    /// Tells what this trial has shown and begins the next one; false where none follows.
+    fn next_trial(&mut self, t: Ps, control: &mut Control) -> bool {
+        let result = report::result(self, t, 0);
+        let Some(trial) = control.next_trial(&result) else { return false };
+        let s = &mut self.settings;
+        (s.sizes, s.rate, s.arrivals) = (trial.sizes, trial.rate, trial.arrivals);
+        (s.warm_up, s.duration, s.follow) = (trial.warm_up, trial.duration, trial.follow);
+        let load = s.load();
+        {
+            let mut nics = lock(&self.nics);
+            for nic in &mut nics.devices {
+                if let Err(problem) = nic.port.change_load(&load) {
+                    control.send(json!({ "refused": problem }));
+                    return false;
+                }
+            }
+        }
+        (self.start, self.end) = (None, None);
+        self.series.clear();
+        self.occupancy.clear();
+        // Nothing of what devices have been simulated to changes.
+        self.begin_load(t + self.platform.quantum());
+        true
+    }
+
+    /// The load in force starts at `t`: warm-up, then the measurement.
+    fn begin_load(&mut self, t: Ps) {
+        self.begin = t;
+        let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
+        let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
+        let window = measure + trace..measure + trace + self.settings.trace_length.ps();
+        let mut nics = lock(&self.nics);
+        let nics = &mut *nics;
+        nics.shared.measure(measure..measure + duration);
+        for nic in &mut nics.devices {
+            nic.port.start_traffic(t, &mut nics.shared);
+            nic.port.start_trace(window.clone());
+        }
     }
 
     /// Stages of instructions are recorded in the timeline's window.

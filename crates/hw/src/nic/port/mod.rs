@@ -19,7 +19,7 @@ use super::transmit::Transmit;
 use crate::dma::DmaWrites;
 use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
-use crate::wire::{Generator, ID_BITS};
+use crate::wire::{Generator, Load, ID_BITS};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
 
@@ -192,6 +192,14 @@ impl<C: Controller> Port<C> {
         self.generator.start_at(t);
         shared.ledger.load_begins(self.generator.next().id);
         self.begin(t);
+    }
+
+    /// Another load, from the next start of traffic on.
+    ///
+    /// # Errors
+    /// Where it is refused; the load in force then stays.
+    pub fn change_load(&mut self, load: &Load) -> Result<(), String> {
+        self.generator.change(load)
     }
 
     fn begin(&mut self, t: Ps) {

@@ -1,0 +1,88 @@
+"""The search for the maximum sustainable bandwidth: its steps against a server of known capacity, and a real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import wiretime
+from wiretime import _native, run, search
+from wiretime.errors import WiretimeError
+
+
+def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
+    """What the engine would say of a forwarder that sends ``capacity`` bits a second at most, from a full ring."""
+    rate = _native.parse_rate(asked["rate"])
+    size = asked["sizes"]["size"]
+    seconds = _native.parse_duration(asked["duration"]) / 1e12
+    forwarded = min(rate, capacity)
+    sent = int(forwarded * seconds / 8)
+    full = rate >= capacity
+    return {
+        "statistics": {
+            "time_ps": int(seconds * 1e12),
+            "transmit": {"bytes": sent, "frames": sent // size},
+            "receive": {"refused": int(full), "out_of_buffer": 0},
+        },
+        "occupancy": {"ports": [[[0, 0, 1000 if full else 3, 0]] * 20]},
+        "ports": [{"cohort": {"dma_drop": 0, "core_drop": int(full), "tx_drop": 0, "host_drop": 0}}],
+    }
+
+
+def found(capacity: float, threshold: float = 0.01, size: int = 64) -> search.Found:
+    s = search.Search([size], 100e9, 20, threshold, lambda t: None)
+    asked: dict[str, Any] | None = s.first
+    while asked is not None:
+        asked = s(server(asked, capacity))
+    return s.found[0]
+
+
+@pytest.mark.parametrize("capacity", [0.5e9, 7e9, 16.1e9, 70e9])
+@pytest.mark.parametrize("threshold", [0.0, 0.01, 0.1])
+def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: float) -> None:
+    f = found(capacity, threshold)
+    if f.line:
+        assert capacity / (1 - threshold) > 100e9 * 64 / 84
+        return
+    assert f.best is not None and f.bound is not None
+    assert f.best.loss <= threshold < f.bound.loss
+    assert f.best.offered <= capacity / (1 - threshold) * 1.0001
+    assert f.best.offered > capacity / (1 - threshold) * (1 - 2 * search.WIDTH)
+    assert len(f.trials) <= 8
+
+
+def test_the_line_is_the_limit_where_nothing_is_lost() -> None:
+    f = found(300e9)
+    assert f.line and f.best is not None and f.bound is None
+    assert f.best.offered == pytest.approx(100e9 * 64 / 84, rel=1e-6)
+
+
+def test_a_search_without_an_answer_ends() -> None:
+    f = found(0.0, 0.0)
+    assert f.best is None
+    assert len(f.trials) < search.TRIALS_MAX
+    assert "none" in str(search.table([f], 0.0).columns[1]._cells)  # type: ignore[attr-defined]
+
+
+def test_msb_is_the_same_from_longer_trials_and_other_boots(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = lambda t: None  # noqa: E731
+    both = search.msb(run.Request(), [64, 1518], 0.01, quiet)
+    monkeypatch.setattr(search, "MEASURE", 4 * search.MEASURE)
+    longer = search.msb(run.Request(), [64], 0.01, quiet)
+    assert both[0].best and both[1].best and longer[0].best
+    assert longer[0].best.offered == pytest.approx(both[0].best.offered, rel=0.01)
+    assert "CoreDrop" in both[0].bound.classes if both[0].bound else False
+    assert both[1].line, "the wire carries less than the core does at 1518 B"
+
+
+def test_what_cannot_be_searched_is_refused() -> None:
+    for arguments, said in (
+        (("--loss", "100"), "--loss 100: allowed are 0 to below 100 %"),
+        (("--packet-sizes", "imix"), "--packet-sizes imix: must be sizes, such as 64,1518"),
+        (("--packet-sizes", "64,63"), "allowed are 64 to 9000 B"),
+    ):
+        done = wiretime("msb", "testpmd", *arguments)
+        assert done.returncode == 2
+        assert said in done.stderr, done.stderr
+    with pytest.raises(WiretimeError, match="the search takes one port"):
+        search.msb(run.Request(ports=2), [64], 0.01, lambda t: None)
