@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -257,34 +258,80 @@ def run_command(
 
 
 STANDARD_SIZES = "64,128,256,512,1024,1518"
+Application = Annotated[str, typer.Argument(help="What runs in the guest.")]
+PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
+Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
+NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")]
+Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
+Queues = Annotated[int, typer.Option(help="Receive and transmit queues.")]
+Seed = Annotated[int, typer.Option(help="Seed.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
+AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
+OneSize = Annotated[int, typer.Option(help="Frame bytes, FCS included.")]
+
+
+def _tell(trial: search.Trial) -> None:
+    notes.print(search.line_of(trial), highlight=False, soft_wrap=True)
 
 
 @app.command("msb")
 def msb_command(
-    application: Annotated[str, typer.Argument(help="What runs in the guest.")],
-    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
     packet_sizes: Annotated[str, typer.Option(help="Frame sizes, FCS included.")] = STANDARD_SIZES,
-    loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 1.0,
-    nic: Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")] = None,
-    queues: Annotated[int, typer.Option(help="Receive and transmit queues.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
-    app_args: Annotated[str, typer.Option(help="Further arguments of the application.")] = "",
+    loss: Loss = 1.0,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    request = run.Request(
-        app=application,
-        platform=platform,
-        seed=seed,
-        changes=tuple(changes or ()),
-        app_args=app_args,
-        nic=nic,
-        cores=cores,
-        queues=queues,
-    )
-    sizes = list(search.sizes_of(packet_sizes))
-    found = search.msb(
-        request, sizes, loss / 100, lambda t: notes.print(search.line_of(t), highlight=False, soft_wrap=True)
-    )
+    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
+    request = replace(request, nic=nic, cores=cores, queues=queues)
+    found = search.msb(request, list(search.sizes_of(packet_sizes)), loss / 100, _tell)
     screen.print(search.table(found, loss / 100))
+
+
+@app.command("latency")
+def latency_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_size: OneSize = 256,
+    loss: Loss = 1.0,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
+    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
+    request = replace(request, nic=nic, cores=cores, queues=queues)
+    found, trials = search.latency(request, packet_size, loss / 100, _tell)
+    screen.print(search.table([found], loss / 100))
+    if found.best is not None:
+        screen.print(search.latencies(trials, found.best))
+
+
+@app.command("ramp")
+def ramp_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_size: OneSize = 256,
+    first: Annotated[str, typer.Option("--from", help="First rate.")] = "10Gbps",
+    last: Annotated[str, typer.Option("--to", help="Last rate.")] = "90Gbps",
+    steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 9,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Offer one rate after the other, in one boot: bandwidth against loss."""
+    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
+    request = replace(request, nic=nic, cores=cores, queues=queues)
+    screen.print(search.curve(search.ramp(request, packet_size, search.rates(first, last, steps), _tell)))

@@ -3,14 +3,16 @@
 For each packet size: overload first; the rate that is forwarded under that backlog is the centre of the bracket, which
 is then bisected, every trial from the backlog that the overload has left. While a backlog lasts, the program gets as
 much as it takes, so what is forwarded in a window against what is offered in it is the loss of a load of any length:
-rings and FIFO hide nothing. A trial whose backlog is gone at its end has no loss. Each trial lasts several turnovers of
-the ring.
+rings and FIFO hide nothing. Where nothing is refused, the slope of the backlog decides: one that grows is loss, one
+that falls or stays is none. Each trial lasts many turnovers of the ring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import fmean, linear_regression
 from typing import Any
 
 from rich import box
@@ -33,6 +35,8 @@ WIDTH = 0.005
 TRIALS_MAX = 24
 # Packets that wait at any time in a run without backlog: a few bursts.
 FEW = 160
+# A slope counts when it is so many standard errors, and so large a share of what arrives.
+CERTAIN, GROWTH = 1.96, 0.001
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
@@ -47,6 +51,7 @@ class Trial:
     loss: float
     concluded: str
     classes: str
+    latency: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,128 +65,216 @@ class Found:
     line: bool
 
 
+def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:
+    """Return the packets that wait at the end, and how many more they become a second: 0 where that is not certain.
+
+    Certain is a slope beyond 1.96 standard errors, over the second half of the trial: a backlog that builds up to a
+    level at which the program takes larger bursts is not loss.
+    """
+    found = result["occupancy"]
+    rows = found["ports"][0]
+    waiting = [row[0] / size + row[2] for row in rows]
+    later = waiting[len(waiting) // 2 :]
+    if len(later) < 3:
+        return (waiting[-1] if waiting else 0.0), 0.0
+    times = [i * found["interval_ns"] / 1e9 for i in range(len(later))]
+    slope, start = linear_regression(times, later)
+    rest = sum((y - start - slope * x) ** 2 for x, y in zip(times, later, strict=True))
+    spread = sum((x - fmean(times)) ** 2 for x in times)
+    error = sqrt(rest / (len(later) - 2) / spread)
+    return fmean(waiting[-10:]), slope if slope > CERTAIN * error else 0.0
+
+
 def _trial(size: int, rate: float, result: dict[str, Any]) -> Trial:
     """Read a trial off the engine's result."""
     s = result["statistics"]
     seconds = s["time_ps"] / 1e12
     forwarded = s["transmit"]["bytes"] * 8 / seconds
     packets = s["transmit"]["frames"] / seconds
-    rows = [row for port in result["occupancy"]["ports"] for row in port[-10:]]
-    waiting = sum(row[0] / size + row[2] for row in rows) / max(len(rows), 1)
-    refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"]
-    backlog = waiting > FEW or refused > 0
-    loss = max(0.0, 1 - forwarded / rate) if backlog else 0.0
-    concluded = "under backlog" if backlog else "backlog gone"
+    waiting, growth = _growth(result, size)
+    refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
     counts = result["ports"][0]["cohort"]
+    thrown = counts["host_drop"] > 0
+    arrivals = rate / 8 / size
+    if refused or thrown:
+        loss, concluded = max(0.0, 1 - forwarded / rate), "full" if refused else "the program drops"
+    elif growth > GROWTH * arrivals:
+        loss, concluded = growth / arrivals, "backlog grows"
+    else:
+        loss, concluded = 0.0, "backlog falls or stays" if waiting > FEW else "no backlog"
     classes = ", ".join(name for key, name in CLASSES.items() if counts[key])
-    return Trial(size, rate, forwarded, packets, loss, concluded, classes)
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"])
 
 
 Asked = dict[str, Any]
 Steps = Generator[Asked, dict[str, Any], None]
 
 
-class Search:
-    """Asks for one trial after the other."""
+Tell = Callable[[Trial], None]
+Asking = Generator[Asked, dict[str, Any], Trial]
 
-    def __init__(self, sizes: Sequence[int], line: float, gap: int, threshold: float, tell: Callable[[Trial], None]):
-        self.found: list[Found] = []
-        self._steps: Steps = self._all(sizes, line, gap, threshold)
-        self._tell = tell
-        self.first: Asked = next(self._steps)
 
-    def __call__(self, result: dict[str, Any]) -> Asked | None:
-        """Take a trial's result; return the next trial, or None at the end."""
+def _microseconds(size: int, rate: float) -> float:
+    """Return how long so many turnovers of the ring take at a rate."""
+    return MEASURE * apps.RING * size * 8 / max(rate, 1.0) * 1e6
+
+
+def _ask(
+    tell: Tell, size: int, rate: float, microseconds: float, settle_us: float | None = None, follow: str = "0ns"
+) -> Asking:
+    measure = min(max(microseconds, SHORTEST_US), LONGEST_US)
+    settle = measure * SETTLE / MEASURE if settle_us is None else settle_us
+    result = yield {
+        "sizes": {"kind": "fixed", "size": size},
+        "rate": f"{int(rate)}bps",
+        "arrivals": {"kind": "constant"},
+        "warm_up": f"{int(settle * 1000)}ns",
+        "duration": f"{int(measure * 1000)}ns",
+        "follow": follow,
+    }
+    trial = _trial(size, int(rate), result)
+    tell(trial)
+    return trial
+
+
+def find(size: int, highest: float, threshold: float, tell: Tell) -> Generator[Asked, dict[str, Any], Found]:
+    """Ask for the trials that find the MSB of one size; ``highest`` is what the line carries."""
+    trials: list[Trial] = []
+
+    def ask(rate: float, microseconds: float) -> Asking:
+        trial = yield from _ask(tell, size, rate, microseconds)
+        trials.append(trial)
+        return trial
+
+    overload = yield from ask(highest, FIRST_US)
+    overload = yield from ask(highest, _microseconds(size, overload.forwarded))
+    if overload.loss <= threshold:
+        return Found(size, trials, overload, None, True)
+    low: Trial | None = None
+    high = overload
+    centre = min(overload.forwarded / (1 - threshold), highest)
+    rate = centre * (1 - WIDTH / 2)
+    step = WIDTH
+    while len(trials) < TRIALS_MAX and rate >= LOWEST:
+        trial = yield from ask(rate, _microseconds(size, overload.forwarded))
+        if trial.loss <= threshold:
+            low = trial
+        else:
+            high = trial
+        if low is None:
+            rate = centre * (1 - step)
+            step *= 2
+        elif (high.offered - low.offered) / high.offered <= WIDTH:
+            break
+        elif high is overload:
+            rate = min(low.offered * (1 + step), highest)
+            step *= 2
+        else:
+            rate = (low.offered + high.offered) / 2
+    return Found(size, trials, low, high, False)
+
+
+def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> None:
+    """Boot once and run the trials that ``steps`` asks for, of these packet sizes."""
+    first = next(steps)
+    # What the boot starts with only wakes the program up.
+    woken = False
+
+    def on_trial(result: dict[str, Any]) -> Asked | None:
+        nonlocal woken
+        if not woken:
+            woken = True
+            return first
         try:
-            return self._steps.send(result)
+            return steps.send(result)
         except StopIteration:
             return None
 
-    def _all(self, sizes: Sequence[int], line: float, gap: int, threshold: float) -> Steps:
-        for size in sizes:
-            yield from self._one(size, line * size / (size + gap), threshold)
-
-    def _one(self, size: int, highest: float, threshold: float) -> Steps:
-        trials: list[Trial] = []
-
-        def ask(rate: float, microseconds: float) -> Generator[Asked, dict[str, Any], Trial]:
-            measure = min(max(microseconds, SHORTEST_US), LONGEST_US)
-            result = yield {
-                "sizes": {"kind": "fixed", "size": size},
-                "rate": f"{int(rate)}bps",
-                "arrivals": {"kind": "constant"},
-                "warm_up": f"{int(measure * 1000 * SETTLE / MEASURE)}ns",
-                "duration": f"{int(measure * 1000)}ns",
-                "follow": "0ns",
-            }
-            trial = _trial(size, int(rate), result)
-            trials.append(trial)
-            self._tell(trial)
-            return trial
-
-        overload = yield from ask(highest, FIRST_US)
-        overload = yield from ask(highest, self._microseconds(overload))
-        if overload.loss <= threshold:
-            self.found.append(Found(size, trials, overload, None, True))
-            return
-        low: Trial | None = None
-        high = overload
-        centre = min(overload.forwarded / (1 - threshold), highest)
-        rate = centre * (1 - WIDTH / 2)
-        step = WIDTH
-        while len(trials) < TRIALS_MAX and rate >= LOWEST:
-            trial = yield from ask(rate, self._microseconds(overload))
-            if trial.loss <= threshold:
-                low = trial
-            else:
-                high = trial
-            if low is None:
-                rate = centre * (1 - step)
-                step *= 2
-            elif (high.offered - low.offered) / high.offered <= WIDTH:
-                break
-            elif high is overload:
-                rate = min(low.offered * (1 + step), highest)
-                step *= 2
-            else:
-                rate = (low.offered + high.offered) / 2
-        self.found.append(Found(size, trials, low, high, False))
-
-    @staticmethod
-    def _microseconds(t: Trial) -> float:
-        return MEASURE * apps.RING / max(t.packets, 1.0) * 1e6
+    packet_sizes = ",".join(str(size) for size in sorted(set(sizes)))
+    run.execute(
+        replace(request, packet_size=packet_sizes, rate="100Mbps", warm_up="10us", duration="10us", follow="0ns"),
+        on_trial=on_trial,
+    )
 
 
-def msb(request: run.Request, sizes: Sequence[int], threshold: float, tell: Callable[[Trial], None]) -> list[Found]:
+def _line(request: run.Request, size: int) -> float:
+    """Return the bits of frames a second that the line carries at a packet size, the request checked."""
+    if request.ports not in (None, 1):
+        raise WiretimeError(f"--ports {request.ports}: the search takes one port")
+    platform, *_ = run.check(replace(request, packet_size=size, rate="1Mbps"))
+    link = platform["link"]
+    carried: float = _native.parse_rate(link["rate"]) * size / (size + link["gap_bytes"])
+    return carried
+
+
+def msb(request: run.Request, sizes: Sequence[int], threshold: float, tell: Tell) -> list[Found]:
     """Find the MSB of every size in one boot."""
     if not 0 <= threshold < 1:
         raise WiretimeError(f"--loss {threshold * 100:g}: allowed are 0 to below 100 %")
-    if request.ports not in (None, 1):
-        raise WiretimeError(f"--ports {request.ports}: the search takes one port")
-    platform, *_ = run.check(replace(request, packet_size=max(sizes)))
-    line = _native.parse_rate(platform["link"]["rate"])
-    search = Search(sizes, float(line), platform["link"]["gap_bytes"], threshold, tell)
-    # The boot's own load is the first trial.
-    first = search.first
-    start = replace(
-        request,
-        packet_size=",".join(str(s) for s in (first["sizes"]["size"], max(sizes))) if len(sizes) > 1 else sizes[0],
-        rate=first["rate"],
-        warm_up=first["warm_up"],
-        duration=first["duration"],
-        follow="0ns",
-    )
-    pending = [True]
+    lines = [_line(request, size) for size in sizes]
+    found: list[Found] = []
 
-    def on_trial(result: dict[str, Any]) -> Asked | None:
-        # What the boot starts with only wakes the program up; the first trial of the search follows.
-        if pending:
-            pending.clear()
-            return first
-        return search(result)
+    def steps() -> Steps:
+        for size, line in zip(sizes, lines, strict=True):
+            found.append((yield from find(size, line, threshold, tell)))
 
-    run.execute(start, on_trial=on_trial)
-    return search.found
+    in_one_boot(request, sizes, steps())
+    return found
+
+
+FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+# Before the first fraction the backlog of the search drains: rings and FIFO, many times over.
+DRAIN_US = 5000
+
+
+def latency(request: run.Request, size: int, threshold: float, tell: Tell) -> tuple[Found, list[Trial]]:
+    """Find the MSB of a size, then measure latency at fractions of it, lowest first, in the same boot."""
+    line = _line(request, size)
+    results: list[Found] = []
+    trials: list[Trial] = []
+
+    def steps() -> Steps:
+        found = yield from find(size, line, threshold, tell)
+        results.append(found)
+        if found.best is None:
+            return
+        for fraction in FRACTIONS:
+            rate = found.best.offered * fraction
+            settle = None if trials else DRAIN_US
+            trial = yield from _ask(tell, size, rate, _microseconds(size, rate), settle, follow="5ms")
+            trials.append(trial)
+
+    in_one_boot(request, [size], steps())
+    return results[0], trials
+
+
+def ramp(request: run.Request, size: int, rates: Sequence[float], tell: Tell) -> list[Trial]:
+    """Offer one rate after the other in one boot."""
+    line = _line(request, size)
+    for rate in rates:
+        if rate > line:
+            raise WiretimeError(f"--to {_gbps(rate)}: the line carries {_gbps(line)} of frames at {size} B")
+    trials: list[Trial] = []
+
+    def steps() -> Steps:
+        for rate in rates:
+            trials.append((yield from _ask(tell, size, rate, _microseconds(size, rate))))
+
+    in_one_boot(request, [size], steps())
+    return trials
+
+
+def latencies(trials: Sequence[Trial], best: Trial) -> RenderableType:
+    """Return latency by load as a table."""
+    title = f"latency of {best.size} B packets at fractions of {_gbps(best.offered)}, ns"
+    t = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    keys = ("mean", "deviation", "median", "p90", "p99", "p999", "p9999", "max")
+    for name in ("load", "offered", *keys):
+        t.add_column(name, justify="right")
+    for trial in trials:
+        values = [f"{trial.latency[key]:.0f}" if trial.latency else "" for key in keys]
+        t.add_row(f"{100 * trial.offered / best.offered:.0f} %", _gbps(trial.offered), *values)
+    return t
 
 
 def table(found: Sequence[Found], threshold: float) -> RenderableType:
@@ -227,3 +320,35 @@ def sizes_of(text: str) -> Iterator[int]:
         if s["kind"] != "fixed":
             raise WiretimeError(f"--packet-sizes {text}: must be sizes, such as 64,1518")
         yield s["size"]
+
+
+STEPS_MAX = 1000
+
+
+def rates(first: str, last: str, steps: int) -> list[float]:
+    """Return ``steps`` rates from ``first`` to ``last``."""
+    ends = []
+    for option, text in (("--from", first), ("--to", last)):
+        try:
+            ends.append(float(_native.parse_rate(text)))
+        except ValueError as e:
+            raise WiretimeError(f"{option}: {e}") from None
+    if not 2 <= steps <= STEPS_MAX:
+        raise WiretimeError(f"--steps {steps}: allowed are 2 to {STEPS_MAX}")
+    return [ends[0] + (ends[1] - ends[0]) * i / (steps - 1) for i in range(steps)]
+
+
+def curve(trials: Sequence[Trial]) -> RenderableType:
+    """Return bandwidth against loss as a table; says where loss falls although the load grows."""
+    t = Table(title=f"{trials[0].size} B packets", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name in ("offered", "forwarded", "loss", "median latency"):
+        t.add_column(name, justify="right")
+    t.add_column("lost as")
+    t.add_column("")
+    for before, trial in zip((None, *trials), trials, strict=False):
+        median = f"{trial.latency['median']:.0f} ns" if trial.latency else ""
+        falls = before is not None and trial.offered > before.offered and trial.loss < before.loss - WIDTH
+        note = "less loss than at the rate before" if falls else ""
+        loss = f"{100 * trial.loss:.2f} %"
+        t.add_row(_gbps(trial.offered), _gbps(trial.forwarded), loss, median, trial.classes, note)
+    return t

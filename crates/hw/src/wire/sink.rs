@@ -22,6 +22,8 @@ pub struct Sink {
     probe: usize,
     histogram: Histogram<u64>,
     sum: u128,
+    /// Of squares, in ns^2: enough for a deviation.
+    squares: f64,
     count: u64,
     max: Ps,
 }
@@ -34,6 +36,7 @@ impl Sink {
             probe: probe_offset as usize,
             histogram: Histogram::new_with_bounds(1, LATENCY_MAX, SIGNIFICANT_DIGITS).expect("bounds are constants"),
             sum: 0,
+            squares: 0.0,
             count: 0,
             max: 0,
         }
@@ -59,6 +62,8 @@ impl Sink {
     pub fn record(&mut self, latency: Ps) {
         self.histogram.saturating_record(latency.max(1));
         self.sum += u128::from(latency);
+        let ns = latency as f64 / 1000.0;
+        self.squares += ns * ns;
         self.count += 1;
         self.max = self.max.max(latency);
     }
@@ -77,6 +82,15 @@ impl Sink {
             self.sum as f64 / self.count as f64
         }
     }
+    /// Standard deviation in ps; 0 without answers.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let mean = self.mean() / 1000.0;
+        libm::sqrt((self.squares / self.count as f64 - mean * mean).max(0.0)) * 1000.0
+    }
     /// Largest latency.
     #[must_use]
     pub fn max(&self) -> Ps {
@@ -91,5 +105,39 @@ impl Sink {
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.histogram.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_and_quantiles() {
+        let mut sink = Sink::new(42);
+        assert_eq!((sink.count(), sink.mean(), sink.deviation()), (0, 0.0, 0.0));
+        (1..=1000u64).for_each(|us| sink.record(us * 1_000_000));
+        assert_eq!(sink.count(), 1000);
+        assert!((sink.mean() / 1e6 - 500.5).abs() < 1e-9);
+        assert!((sink.deviation() / 1e6 - 288.675).abs() < 0.001, "{}", sink.deviation());
+        for (q, us) in [(0.5, 500.0), (0.9, 900.0), (0.9999, 1000.0)] {
+            assert!((sink.quantile(q) as f64 / 1e6 / us - 1.0).abs() < 0.002, "{q}");
+        }
+        sink.forget();
+        assert_eq!((sink.count(), sink.max()), (0, 0));
+    }
+
+    #[test]
+    fn answers_are_recognised() {
+        let sink = Sink::new(42);
+        let mut frame = [0u8; 60];
+        frame[42..44].copy_from_slice(&MAGIC);
+        frame[44] = 7;
+        frame[52..60].copy_from_slice(&1000u64.to_le_bytes());
+        assert_eq!(sink.recognise(&frame, 5000), Some(Answer { id: 7, latency: 4000 }));
+        assert_eq!(sink.recognise(&frame, 999), None, "before it left");
+        assert_eq!(sink.recognise(&frame[..59], 5000), None, "cut");
+        frame[42] = 0;
+        assert_eq!(sink.recognise(&frame, 5000), None);
     }
 }

@@ -247,9 +247,12 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let latency = (sink.count() > 0).then(|| {
         json!({
             "mean": sink.mean() / 1000.0,
+            "deviation": sink.deviation() / 1000.0,
             "median": ns(sink.quantile(0.5)),
+            "p90": ns(sink.quantile(0.9)),
             "p99": ns(sink.quantile(0.99)),
             "p999": ns(sink.quantile(0.999)),
+            "p9999": ns(sink.quantile(0.9999)),
             "max": ns(sink.max()),
         })
     });
