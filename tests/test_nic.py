@@ -102,6 +102,8 @@ def test_two_ports_forward_to_each_other() -> None:
     balanced(r)
     assert r["loss_percent"] == 0
     assert abs(r["offered_gbps"] - 20) < 0.1
+    assert r["latency_hops_packets"] == [r["cohort"]["forwarded"], 0], "packets of both ports, each by its own number"
+    assert sum(h["mean"] for h in r["latency_hops_ns"]) == pytest.approx(r["latency_ns"]["mean"], rel=1e-9)
     for port in r["statistics"]["ports"]:
         assert port["receive"]["delivered"] > 0
         assert abs(port["transmit"]["frames"] - port["receive"]["delivered"]) < 40

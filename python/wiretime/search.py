@@ -114,9 +114,9 @@ Tell = Callable[[Trial], None]
 Asking = Generator[Asked, dict[str, Any], Trial]
 
 
-def _microseconds(size: int, rate: float) -> float:
-    """Return how long so many turnovers of the ring take at a rate."""
-    return MEASURE * apps.RING * size * 8 / max(rate, 1.0) * 1e6
+def _microseconds(size: int, rate: float, queues: int) -> float:
+    """Return how long so many turnovers of the rings take at a rate."""
+    return MEASURE * apps.RING * queues * size * 8 / max(rate, 1.0) * 1e6
 
 
 def _ask(
@@ -137,7 +137,9 @@ def _ask(
     return trial
 
 
-def find(size: int, highest: float, threshold: float, tell: Tell) -> Generator[Asked, dict[str, Any], Found]:
+def find(
+    size: int, highest: float, threshold: float, tell: Tell, queues: int = 1
+) -> Generator[Asked, dict[str, Any], Found]:
     """Ask for the trials that find the MSB of one size; ``highest`` is what the line carries."""
     trials: list[Trial] = []
 
@@ -147,7 +149,7 @@ def find(size: int, highest: float, threshold: float, tell: Tell) -> Generator[A
         return trial
 
     overload = yield from ask(highest, FIRST_US)
-    overload = yield from ask(highest, _microseconds(size, overload.forwarded))
+    overload = yield from ask(highest, _microseconds(size, overload.forwarded, queues))
     if overload.loss <= threshold:
         return Found(size, trials, overload, None, True)
     low: Trial | None = None
@@ -156,7 +158,7 @@ def find(size: int, highest: float, threshold: float, tell: Tell) -> Generator[A
     rate = centre * (1 - WIDTH / 2)
     step = WIDTH
     while len(trials) < TRIALS_MAX and rate >= LOWEST:
-        trial = yield from ask(rate, _microseconds(size, overload.forwarded))
+        trial = yield from ask(rate, _microseconds(size, overload.forwarded, queues))
         if trial.loss <= threshold:
             low = trial
         else:
@@ -216,7 +218,7 @@ def msb(request: run.Request, sizes: Sequence[int], threshold: float, tell: Tell
 
     def steps() -> Steps:
         for size, line in zip(sizes, lines, strict=True):
-            found.append((yield from find(size, line, threshold, tell)))
+            found.append((yield from find(size, line, threshold, tell, request.queues)))
 
     in_one_boot(request, sizes, steps())
     return found
@@ -234,14 +236,14 @@ def latency(request: run.Request, size: int, threshold: float, tell: Tell) -> tu
     trials: list[Trial] = []
 
     def steps() -> Steps:
-        found = yield from find(size, line, threshold, tell)
+        found = yield from find(size, line, threshold, tell, request.queues)
         results.append(found)
         if found.best is None:
             return
         for fraction in FRACTIONS:
             rate = found.best.offered * fraction
             settle = None if trials else DRAIN_US
-            trial = yield from _ask(tell, size, rate, _microseconds(size, rate), settle, follow="5ms")
+            trial = yield from _ask(tell, size, rate, _microseconds(size, rate, request.queues), settle, follow="5ms")
             trials.append(trial)
 
     in_one_boot(request, [size], steps())
@@ -258,7 +260,7 @@ def ramp(request: run.Request, size: int, rates: Sequence[float], tell: Tell) ->
 
     def steps() -> Steps:
         for rate in rates:
-            trials.append((yield from _ask(tell, size, rate, _microseconds(size, rate))))
+            trials.append((yield from _ask(tell, size, rate, _microseconds(size, rate, request.queues))))
 
     in_one_boot(request, [size], steps())
     return trials

@@ -82,6 +82,29 @@ pub enum Cause {
     Overrun,
 }
 
+/// What the filters say of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is taken.
+    Taken,
+    /// It is not for us.
+    NotOurs,
+    /// It is longer than allowed.
+    TooLong,
+}
+
+impl Verdict {
+    /// Taken or not ours.
+    #[must_use]
+    pub fn ours(taken: bool) -> Self {
+        if taken {
+            Self::Taken
+        } else {
+            Self::NotOurs
+        }
+    }
+}
+
 /// What a register write asks of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -91,6 +114,8 @@ pub enum Action {
     Reset,
     /// A direction, or some of its queues, was switched on or off.
     Switched(Side),
+    /// A queue's head register was written.
+    Head(Side, u16),
     /// A tail register, trapped: to be seen at its own time.
     Tail(u64, u32),
 }
@@ -119,7 +144,7 @@ pub trait Controller {
     /// Whether the receive unit is on at all.
     fn receive_enabled(&self) -> bool;
     /// Whether a frame of `length` bytes (FCS included) to this destination is taken.
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> bool;
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict;
     /// The queue of a frame.
     fn steer(&self, frame: &[u8]) -> Steering;
     /// Bytes of a receive buffer of a queue.

@@ -15,6 +15,8 @@ pub struct Context {
     pub header: u16,
     /// TCP rather than UDP.
     pub tcp: bool,
+    /// Its transport has no checksum that we insert.
+    pub other_l4: bool,
     /// IPv4 rather than IPv6.
     pub ipv4: bool,
     /// Which of the queue's two contexts it sets.
@@ -38,8 +40,6 @@ pub struct Data {
     pub txsm: bool,
     /// Legacy checksum insertion: offset and start.
     pub legacy_checksum: Option<(u8, u8)>,
-    /// Insert this VLAN tag.
-    pub vlan: Option<u16>,
     /// Which of the queue's two contexts applies.
     pub slot: u8,
 }

@@ -94,6 +94,15 @@ impl Driver {
         (self.last_rx_doorbell, self.last_tx_doorbell) = (None, None);
     }
 
+    /// Histograms are filled, from the start, or no longer.
+    pub fn record(&mut self, on: bool) {
+        self.recording = on;
+        if on {
+            self.bursts.reset();
+            self.available.reset();
+        }
+    }
+
     /// Descriptor `index` is written back.
     pub fn written(&mut self, index: u32, visible: Ps, packet: Option<u64>) {
         self.written.push_back(Written { index, visible, packet });

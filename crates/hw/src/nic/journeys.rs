@@ -1,5 +1,6 @@
 //! Latency by hop: when each packet passed which point. The hops of a packet add up to its latency, exactly.
 
+use crate::wire::ID_BITS;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use wiretime_base::Ps;
@@ -41,6 +42,8 @@ pub const HOPS: [(&str, &str); POINTS] = [
 /// Packets followed at a time; a power of two. A packet that is still under way when so many have come after it is not
 /// told by hop.
 const FOLLOWED: usize = 1 << 17;
+/// Ports whose packets are told apart.
+const PORTS: usize = 16;
 const LONGEST: Ps = 1_000_000_000_000;
 const DIGITS: u8 = 3;
 
@@ -64,7 +67,12 @@ pub struct Hop {
     pub max: f64,
 }
 
-/// The journeys of the packets of one port.
+/// Where a packet's journey is kept: each port has its own part, a few ports at most.
+fn slot(id: u64) -> usize {
+    (id >> ID_BITS) as usize % PORTS * FOLLOWED + id as usize % FOLLOWED
+}
+
+/// The journeys of packets.
 pub struct Journeys {
     slots: Vec<Journey>,
     histograms: Vec<Histogram<u64>>,
@@ -94,18 +102,19 @@ impl Journeys {
     /// Packet `id` left at `departed` and is in the FIFO at `arrived`.
     #[inline]
     pub fn begins(&mut self, id: u64, departed: Ps, arrived: Ps) {
-        if self.slots.is_empty() {
-            self.slots = vec![Journey { id: u64::MAX, at: [Ps::MAX; POINTS] }; FOLLOWED];
+        if slot(id) >= self.slots.len() {
+            let end = slot(id) / FOLLOWED * FOLLOWED + FOLLOWED;
+            self.slots.resize(end, Journey { id: u64::MAX, at: [Ps::MAX; POINTS] });
         }
         let mut at = [Ps::MAX; POINTS];
         (at[0], at[1]) = (departed, arrived);
-        self.slots[id as usize % FOLLOWED] = Journey { id, at };
+        self.slots[slot(id)] = Journey { id, at };
     }
 
     /// Packet `id` passes a point at `t`; the first time counts.
     #[inline]
     pub fn passes(&mut self, id: u64, point: Point, t: Ps) {
-        if let Some(j) = self.slots.get_mut(id as usize % FOLLOWED).filter(|j| j.id == id) {
+        if let Some(j) = self.slots.get_mut(slot(id)).filter(|j| j.id == id) {
             let at = &mut j.at[point as usize];
             *at = (*at).min(t);
         }
@@ -113,7 +122,7 @@ impl Journeys {
 
     /// Packet `id`, of the cohort, is back at `t`.
     pub fn ends(&mut self, id: u64, t: Ps) {
-        let Some(j) = self.slots.get(id as usize % FOLLOWED).filter(|j| j.id == id) else {
+        let Some(j) = self.slots.get(slot(id)).filter(|j| j.id == id) else {
             self.incomplete += 1;
             return;
         };
@@ -186,6 +195,8 @@ mod tests {
         let hops = j.hops();
         assert_eq!((j.complete, j.incomplete, hops.len()), (10, 0, 8));
         assert!((hops.iter().map(|h| h.mean).sum::<f64>() - 90.0).abs() < 1e-9);
+        // The same number of another port.
+        j.begins(1 << ID_BITS | 4, 0, 1);
         j.begins(20, 0, 1);
         j.ends(20, 100);
         j.ends(4, 100);

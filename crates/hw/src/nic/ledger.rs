@@ -330,6 +330,8 @@ impl Ledger {
     /// generator had sent the packet.
     pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
         match (carried, probe) {
+            // It was on the wire when its device was reset.
+            (Some(a), _) if self.fate(a) == Some(Fate::Reset) => return None,
             (Some(a), Some(b)) if a == b => self.moves(a, Fate::InTx, Fate::Forwarded),
             (Some(a), other) => {
                 self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));

@@ -1,7 +1,7 @@
 //! The register interfaces that a platform can have, chosen at run time.
 
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, DESCRIPTOR,
+    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
 };
 use super::descriptors::TxDescriptor;
 use super::moderation::Delays;
@@ -131,7 +131,7 @@ impl<S: SharedRegisters> Controller for Model<S> {
         each!(self, r => r.receive_enabled())
     }
     #[inline]
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> bool {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
         each!(self, r => r.accepts(destination, length))
     }
     #[inline]

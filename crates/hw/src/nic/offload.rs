@@ -60,7 +60,7 @@ pub fn frames(packet: &mut [u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: i
     if let Some((offset, start)) = o.first.legacy_checksum {
         insert_checksum(packet, [u16::from(start), u16::from(offset), 0], false);
     }
-    if o.first.txsm {
+    if o.first.txsm && !o.context.other_l4 {
         insert_checksum(packet, o.context.l4, !o.context.tcp);
     }
     if o.first.ixsm {
@@ -150,6 +150,7 @@ mod tests {
             mss: 1000,
             header: 54,
             tcp: true,
+            other_l4: false,
             ipv4: true,
             slot: 1,
         };

@@ -43,11 +43,13 @@ impl<D> Ring<D> {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// Starts at descriptor `head`, where nothing has been fetched yet.
-    pub fn start_at(&mut self, head: u32) {
-        if self.fetch == self.head {
+    /// Starts at descriptor `head`, where nothing has been fetched yet; returns whether it does.
+    pub fn start_at(&mut self, head: u32) -> bool {
+        let fresh = self.fetch == self.head && self.held.is_empty() && self.fetching == 0;
+        if fresh {
             (self.head, self.fetch) = (head, head);
         }
+        fresh
     }
 
     /// Descriptors that the host has posted and the NIC has not fetched; a ring without entries has none.
@@ -64,8 +66,10 @@ impl<D> Ring<D> {
     ///
     /// The driver's prefetch threshold counts where it is set. Its host threshold holds a fetch back until so many are
     /// posted, unless the NIC has none left.
-    pub fn begin_fetch(&mut self, entries: u32, t: Thresholds) -> Option<(u32, u32)> {
-        let below = if t.prefetch == 0 { self.prefetch_below } else { t.prefetch };
+    ///
+    /// `needed` descriptors are wanted at once, whatever the threshold.
+    pub fn begin_fetch(&mut self, entries: u32, t: Thresholds, needed: u32) -> Option<(u32, u32)> {
+        let below = if t.prefetch == 0 { self.prefetch_below } else { t.prefetch }.max(needed);
         if self.fetching > 0 || self.held.len() as u32 >= below || entries == 0 {
             return None;
         }
@@ -73,7 +77,7 @@ impl<D> Ring<D> {
         let room = self.capacity.saturating_sub(self.held.len()) as u32;
         let posted = self.unfetched(entries);
         let count = posted.min(room).min(entries - index);
-        if count == 0 || posted < t.host && !self.held.is_empty() {
+        if count == 0 || posted < t.host && self.held.len() as u32 >= needed.max(1) {
             return None;
         }
         self.fetch = (index + count) % entries;
@@ -111,7 +115,7 @@ mod tests {
                 let post = post.min(entries - 1 - r.outstanding(entries).min(entries - 1));
                 r.tail = (r.tail + post) % entries;
                 posted += u64::from(post);
-                while let Some((index, count)) = r.begin_fetch(entries, Thresholds::default()) {
+                while let Some((index, count)) = r.begin_fetch(entries, Thresholds::default(), 0) {
                     prop_assert_eq!(index, next % entries);
                     next = (index + count) % entries;
                     fetched += u64::from(count);
@@ -123,7 +127,7 @@ mod tests {
                     r.head = (r.head + 1) % entries;
                 }
             }
-            while let Some((_, count)) = r.begin_fetch(entries, Thresholds::default()) {
+            while let Some((_, count)) = r.begin_fetch(entries, Thresholds::default(), 0) {
                 fetched += u64::from(count);
                 r.fetching = 0;
             }

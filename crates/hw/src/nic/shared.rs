@@ -103,7 +103,7 @@ impl Shared {
         self.returned[port] += 1;
         if let Some(a) = answer {
             let (last, run) = self.unbroken[port];
-            self.unbroken[port] = (a.id, if a.id == last + 1 { run + 1 } else { 1 });
+            self.unbroken[port] = (a.id, if a.id == last.wrapping_add(1) { run + 1 } else { 1 });
         }
         if let Some(a) = answer.filter(|a| self.cohort.contains(&(t - a.latency))) {
             self.sink.record(a.latency);

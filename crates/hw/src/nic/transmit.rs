@@ -53,8 +53,11 @@ pub struct TxQueue {
     pub offload: Option<Offload>,
     pub carries: Option<u64>,
     pub contexts: [Context; 2],
-    /// A packet's payload is being read, not all of it yet: the turn stays here.
-    pub inside: bool,
+    /// Bytes of the FIFO that payload under way has taken: all of it, of the packet whose descriptors are being begun, and
+    /// of the one being gathered.
+    pub occupied: u64,
+    pub begun_bytes: u64,
+    pub gathered_bytes: u64,
     /// Descriptors between the last two status reports: how many at once become free.
     pub report_interval: u32,
     pub since_report: u32,
@@ -74,7 +77,9 @@ impl TxQueue {
             offload: None,
             carries: None,
             contexts: Default::default(),
-            inside: false,
+            occupied: 0,
+            begun_bytes: 0,
+            gathered_bytes: 0,
             report_interval: 1,
             since_report: 0,
             full: false,
@@ -92,7 +97,8 @@ impl TxQueue {
         self.offload = None;
         self.carries = None;
         self.contexts = Default::default();
-        self.inside = false;
+        (self.occupied, self.begun_bytes, self.gathered_bytes) = (0, 0, 0);
+        (self.full, self.report_interval, self.since_report) = (false, 1, 0);
         self.posted.clear();
         (self.posted_count, self.begun_count) = (0, 0);
     }
@@ -173,9 +179,10 @@ impl Transmit {
         self.fifo_used = self.outgoing.iter().map(|o| o.bytes.len() as u64).sum();
     }
 
-    /// Whether `bytes` more fit the FIFO. What is larger than all of it goes when it is empty.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        self.fifo_used == 0 || self.fifo_used + bytes <= self.fifo_size
+    /// Whether `bytes` more of a queue's packet fit the FIFO. A packet that is larger than all of it goes when it has it to
+    /// itself.
+    pub fn has_room(&self, queue: u16, bytes: u64) -> bool {
+        self.fifo_used <= self.queues[usize::from(queue)].begun_bytes || self.fifo_used + bytes <= self.fifo_size
     }
 
     /// Reserves FIFO space.
@@ -184,7 +191,7 @@ impl Transmit {
         self.stats.fifo_peak = self.stats.fifo_peak.max(self.fifo_used);
     }
 
-    /// The queue whose turn it is, among those active: the current one while it is inside a packet.
+    /// The queue whose turn it is, among those active.
     pub fn next_queue(&self) -> Option<u16> {
         if self.active == 0 {
             return None;

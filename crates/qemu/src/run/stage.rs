@@ -166,12 +166,12 @@ impl Run {
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t));
             self.profile.on = self.settings.profile;
-            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.record_driver(true));
+            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.begin_measurement());
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t));
             self.profile.on = false;
-            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.record_driver(false));
+            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.end_measurement());
         }
         let step = (self.settings.duration.ps() / report::OCCUPANCY_POINTS).max(1);
         if self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {

@@ -40,7 +40,6 @@ const EOP: u32 = 1 << 24;
 const IC_OR_TSE: u32 = 1 << 26;
 const RS: u32 = 1 << 27;
 const DEXT: u32 = 1 << 29;
-const VLE: u32 = 1 << 30;
 const IDE: u32 = 1 << 31;
 
 /// Reads a transmit descriptor; any bytes mean something.
@@ -57,6 +56,7 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             mss: half(d, 14),
             header: u16::from(d[13]),
             tcp: lower & 1 << 24 != 0,
+            other_l4: false,
             ipv4: lower & 1 << 25 != 0,
             slot: u8::from(tse),
         })
@@ -69,7 +69,6 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             ixsm: extended && upper & 1 << 8 != 0,
             txsm: extended && upper & 1 << 9 != 0,
             legacy_checksum: (!extended && tse).then_some((d[10], d[13])),
-            vlan: (lower & VLE != 0).then_some(half(d, 14)),
             slot: u8::from(extended && tse),
         })
     };

@@ -4,7 +4,7 @@
 //! Registers of pages 0x2000 and 0x3000 (the rings) are plain memory that guest and NIC share, so that doorbells cost
 //! the guest a store; all others trap.
 //!
-//! Left out: VLAN filtering and stripping, wake-up, flow control, half duplex, TBI.
+//! Left out: VLANs (filtering, stripping, insertion), wake-up, flow control, half duplex, TBI.
 
 pub mod descriptors;
 mod eeprom;
@@ -12,7 +12,7 @@ mod phy;
 mod statistics;
 
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, DESCRIPTOR,
+    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
 };
 use super::descriptors::{buffer, TxDescriptor};
 use super::moderation::Delays;
@@ -216,16 +216,16 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RCTL) & RCTL_EN != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> bool {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
         let rctl = self.word(reg::RCTL);
         let on = |bit: u32| rctl & 1 << bit != 0;
         let longest = if on(5) { FRAME_MAX_LONG } else { FRAME_MAX };
         if length > longest && !on(2) {
-            return false;
+            return Verdict::TooLong;
         }
         let multicast = destination[0] & 1 != 0;
         if *destination == [0xff; 6] && on(15) || multicast && on(4) || !multicast && on(3) {
-            return true;
+            return Verdict::Taken;
         }
         for i in 0..16 {
             let (low, high) = (self.word(reg::RAL0 + 8 * i), self.word(reg::RAH0 + 8 * i));
@@ -233,12 +233,13 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             let mut wanted = [0; 8];
             wanted[..6].copy_from_slice(destination);
             if high & 1 << 31 != 0 && address == u64::from_le_bytes(wanted) {
-                return true;
+                return Verdict::Taken;
             }
         }
         let shift = [4, 3, 2, 0][(rctl >> 12 & 3) as usize];
         let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
-        multicast && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0
+        let listed = multicast && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0;
+        Verdict::ours(listed)
     }
     fn steer(&self, _frame: &[u8]) -> Steering {
         Steering::default()

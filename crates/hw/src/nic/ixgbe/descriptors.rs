@@ -66,6 +66,7 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             mss: half(d, 14),
             header: l4 + u16::from(d[13]),
             tcp,
+            other_l4: lower >> 11 & 3 > 1,
             ipv4: lower & 1 << 10 != 0,
             slot: (upper >> 4 & 1) as u8,
         })
@@ -79,7 +80,6 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             ixsm: extended && upper & 1 << 8 != 0,
             txsm: extended && upper & 1 << 9 != 0,
             legacy_checksum: (!extended && insert).then_some((d[10], d[13])),
-            vlan: None,
             slot: if extended { (upper >> 4 & 1) as u8 } else { 0 },
         })
     };

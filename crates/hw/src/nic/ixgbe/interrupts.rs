@@ -71,18 +71,28 @@ impl Interrupts {
     /// Causes of a vector, or of none ([`OTHER`]); `misc` is IVAR_MISC.
     pub fn raise(&mut self, vector: u8, causes: u32, misc: u32) {
         if vector == OTHER {
-            self.eicr |= causes & !QUEUES;
+            let new = causes & !QUEUES & !self.eicr;
+            self.eicr |= new;
+            self.tell_other(new & self.mask_other, misc);
         } else {
             self.pending |= 1 << (vector & 63);
             if vector < 16 {
                 self.eicr |= 1 << vector;
             }
         }
-        self.deliver(misc);
+        self.deliver();
+    }
+
+    /// Sends the message of causes that are no queue's: when they come, or are unmasked.
+    fn tell_other(&mut self, causes: u32, misc: u32) {
+        let entry = misc >> 8;
+        if self.msix() && causes != 0 && entry & 0x80 != 0 {
+            self.messages |= 1 << (entry & 0x3f);
+        }
     }
 
     /// Sends what is pending and not masked.
-    fn deliver(&mut self, misc: u32) {
+    fn deliver(&mut self) {
         if !self.msix() {
             return;
         }
@@ -93,10 +103,6 @@ impl Interrupts {
         self.eicr &= !(due as u32 & QUEUES & self.auto_clear);
         if self.gpie & GPIE_EIAME != 0 {
             self.mask &= !(due & self.auto_mask_vectors);
-        }
-        let entry = misc >> 8;
-        if self.eicr & self.mask_other & !QUEUES != 0 && entry & 0x80 != 0 {
-            self.messages |= 1 << (entry & 0x3f);
         }
     }
 
@@ -118,7 +124,8 @@ impl Interrupts {
         match offset {
             EICR => {
                 let value = self.eicr;
-                self.eicr &= if self.gpie & GPIE_OCD != 0 { !CLEARED_BY_OCD } else { 0 };
+                let cleared = if self.gpie & GPIE_OCD != 0 { CLEARED_BY_OCD } else { !0 };
+                self.clear(cleared);
                 self.auto_mask();
                 value
             }
@@ -135,6 +142,12 @@ impl Interrupts {
         }
     }
 
+    /// Causes are acknowledged.
+    fn clear(&mut self, causes: u32) {
+        self.eicr &= !causes;
+        self.pending &= !u64::from(causes & QUEUES);
+    }
+
     /// Looking at the causes masks them, where that is wanted.
     fn auto_mask(&mut self) {
         if self.gpie & GPIE_EIAME == 0 {
@@ -148,11 +161,13 @@ impl Interrupts {
         let high = low << 32;
         match offset {
             EICR => {
-                self.eicr &= !value;
+                self.clear(value);
                 self.auto_mask();
             }
             EICS => {
+                let new = value & !QUEUES & !self.eicr;
                 self.eicr |= value;
+                self.tell_other(new & self.mask_other, misc);
                 self.pending |= u64::from(value & QUEUES);
                 if self.gpie & GPIE_EIAME == 0 {
                     self.mask |= u64::from(value & self.auto_mask & QUEUES);
@@ -161,7 +176,9 @@ impl Interrupts {
             }
             EIMS => {
                 self.mask |= u64::from(value & QUEUES);
-                self.mask_other |= value & !QUEUES;
+                let unmasked = value & !QUEUES & !self.mask_other;
+                self.mask_other |= unmasked;
+                self.tell_other(unmasked & self.eicr, misc);
             }
             EIMC => {
                 self.mask &= !u64::from(value & QUEUES);
@@ -183,7 +200,7 @@ impl Interrupts {
             _ if offset == EIAM_EX + 4 => self.auto_mask_vectors = self.auto_mask_vectors & 0xffff_ffff | high,
             _ => {}
         }
-        self.deliver(misc);
+        self.deliver();
     }
 }
 
@@ -210,7 +227,16 @@ mod tests {
         i.write(EIMS, RX_MISS, 0);
         i.raise(OTHER, RX_MISS, 0x8500);
         assert_eq!((i.take_messages(), i.read(EICR), i.read(EICR)), (1 << 5, RX_MISS, 0));
+        i.raise(OTHER, RX_MISS, 0x8500);
+        i.raise(OTHER, RX_MISS, 0x8500);
+        assert_eq!((i.take_messages(), i.take_messages()), (1 << 5, 0), "once, until it is acknowledged");
         assert!(!i.pin());
+        // What is acknowledged while it is masked is not told later.
+        i.write(EIMC_EX, 1, 0);
+        i.raise(0, 1, 0);
+        i.write(EICR, 1, 0);
+        i.write(EIMS_EX, 1, 0);
+        assert_eq!(i.take_messages(), 0);
     }
 
     #[test]

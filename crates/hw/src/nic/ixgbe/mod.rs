@@ -16,7 +16,7 @@ mod statistics;
 
 use super::checks::{self, L3, L4};
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, DESCRIPTOR,
+    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
 };
 use super::descriptors::{buffer, TxDescriptor};
 use super::moderation::Delays;
@@ -285,24 +285,26 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RXCTRL) & 1 != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> bool {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
         let longest = if self.word(reg::HLREG0) & 4 != 0 { self.word(reg::MAXFRS) >> 16 } else { 1518 };
         if length > longest {
-            return false;
+            return Verdict::TooLong;
         }
         let fctrl = self.word(reg::FCTRL);
         let on = |bit: u32| fctrl >> bit & 1 != 0;
         let multicast = destination[0] & 1 != 0;
         if *destination == [0xff; 6] && on(10) || multicast && on(8) || !multicast && on(9) {
-            return true;
+            return Verdict::Taken;
         }
         if self.exact_match(destination) {
-            return true;
+            return Verdict::Taken;
         }
         let filter = self.word(reg::MCSTCTRL);
         let shift = [4, 3, 2, 0][(filter & 3) as usize];
         let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
-        multicast && filter & 4 != 0 && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0
+        let listed =
+            multicast && filter & 4 != 0 && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0;
+        Verdict::ours(listed)
     }
     fn steer(&self, frame: &[u8]) -> Steering {
         let mrqc = self.word(reg::MRQC);
@@ -428,6 +430,10 @@ impl<S: SharedRegisters> Controller for Registers<S> {
                 if control {
                     return Action::Switched(Side::Transmit);
                 }
+            }
+            _ if reg::RX_QUEUES.contains(&offset) && offset % QUEUE_STRIDE == HEAD => {
+                self.put(offset, value);
+                return Action::Head(Side::Receive, ((offset - reg::RX_QUEUES.start) / QUEUE_STRIDE) as u16);
             }
             _ if reg::RX_QUEUES.contains(&offset) && control => {
                 self.put(offset, value & !CONTROL_FLUSH);

@@ -127,16 +127,18 @@ fn receive_side_scaling() {
 
 #[test]
 fn filters() {
+    use Verdict::{NotOurs, Taken, TooLong};
     let mut r = registers();
-    assert!(r.accepts(&MAC, 1518) && !r.accepts(&MAC, 1519) && !r.accepts(&[2; 6], 64));
-    assert!(!r.accepts(&[0xff; 6], 64));
+    let all_hosts = [1, 0, 0x5e, 0, 0, 1];
+    assert_eq!([r.accepts(&MAC, 1518), r.accepts(&MAC, 1519), r.accepts(&[2; 6], 64)], [Taken, TooLong, NotOurs]);
+    assert_eq!(r.accepts(&[0xff; 6], 64), NotOurs);
     r.write(reg::FCTRL, 1 << 10);
-    assert!(r.accepts(&[0xff; 6], 64) && !r.accepts(&[1, 0, 0x5e, 0, 0, 1], 64));
+    assert_eq!([r.accepts(&[0xff; 6], 64), r.accepts(&all_hosts, 64)], [Taken, NotOurs]);
     r.write(reg::FCTRL, 3 << 8);
-    assert!(r.accepts(&[2; 6], 64) && r.accepts(&[1, 0, 0x5e, 0, 0, 1], 64));
+    assert_eq!([r.accepts(&[2; 6], 64), r.accepts(&all_hosts, 64)], [Taken, Taken]);
     r.write(reg::HLREG0, 0x1_0c07);
     r.write(reg::MAXFRS, 9018 << 16);
-    assert!(r.accepts(&MAC, 9018) && !r.accepts(&MAC, 9019));
+    assert_eq!([r.accepts(&MAC, 9018), r.accepts(&MAC, 9019)], [Taken, TooLong]);
 }
 
 #[test]

@@ -111,9 +111,15 @@ impl<C: Controller> Port<C> {
         }
     }
 
-    /// Histograms of bursts and replenishments are filled, or no longer.
-    pub fn record_driver(&mut self, on: bool) {
-        self.receive.queues.iter_mut().for_each(|q| q.driver.recording = on);
+    /// A measurement begins: histograms of bursts and replenishments are filled anew, transitions at drops counted anew.
+    pub fn begin_measurement(&mut self) {
+        self.receive.drops.transitions = Default::default();
+        self.receive.queues.iter_mut().for_each(|q| q.driver.record(true));
+    }
+
+    /// The measurement is over.
+    pub fn end_measurement(&mut self) {
+        self.receive.queues.iter_mut().for_each(|q| q.driver.record(false));
     }
 
     /// Sizes of bursts, and descriptors left at replenishments, of a queue.

@@ -3,7 +3,7 @@
 use super::{Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::checks::{self, Checks};
-use crate::nic::controller::{Cause, Completion, Controller, Side, DESCRIPTOR};
+use crate::nic::controller::{Cause, Completion, Controller, Side, Verdict, DESCRIPTOR};
 use crate::nic::drops::{Class, State};
 use crate::nic::engine::Purpose;
 use crate::nic::journeys::Point;
@@ -34,9 +34,13 @@ impl<C: Controller> Port<C> {
         }
         self.trace.note(departed, What::Frame { id, until: t, bytes: length, out: false });
         self.registers.count_seen(length);
-        if !self.registers.receive_enabled() || !self.registers.accepts(&destination, length) {
+        let on = self.registers.receive_enabled();
+        let verdict = if on { self.registers.accepts(&destination, length) } else { Verdict::NotOurs };
+        if verdict != Verdict::Taken {
             self.receive.stats.filtered += 1;
-            self.registers.count_oversize();
+            if verdict == Verdict::TooLong {
+                self.registers.count_oversize();
+            }
             shared.ledger.moves(id, Fate::Offered, Fate::Filtered);
             return;
         }
@@ -54,7 +58,7 @@ impl<C: Controller> Port<C> {
         // What holds up the FIFO is the queue at its head.
         let head = self.receive.fifo.front().map_or(steering.queue, |s| s.steering.queue);
         let starved = self.receive.queues[usize::from(head)].starved;
-        let class = self.refuse(t, id, steering.queue, (head, starved), shared);
+        let class = self.refuse(t, id, steering.queue, (head, starved, true), shared);
         self.receive.stats.refused += 1;
         self.receive.stats.out_of_buffer += u64::from(starved);
         self.registers.count_missed(steering.queue, starved);
@@ -65,12 +69,18 @@ impl<C: Controller> Port<C> {
         }
     }
 
-    /// A packet of `queue` is refused because of queue `culprit`, which is out of descriptors or not.
-    fn refuse(&mut self, t: Ps, id: u64, queue: u16, (culprit, starved): (u16, bool), shared: &mut Shared) -> Class {
+    /// A packet of `queue` is refused because of queue `culprit`, which is out of descriptors or not; `fifo`: is it full.
+    fn refuse(
+        &mut self,
+        t: Ps,
+        id: u64,
+        queue: u16,
+        (culprit, starved, fifo): (u16, bool, bool),
+        shared: &mut Shared,
+    ) -> Class {
         let ring = self.registers.ring(Side::Receive, culprit);
         let q = &self.receive.queues[usize::from(culprit)].ring;
         let empty = q.held.is_empty() && q.fetching == 0 && q.unfetched(ring.entries) == 0;
-        let fifo = !self.receive.has_room(0) || self.receive.fifo_used > 0;
         let now = State { fifo, rx_ring: starved, tx_ring: shared.tx_full_behind(self.index, culprit) };
         // The published machine asks for as many descriptors outstanding as the ring has, which cannot be.
         let sampled = State { fifo, rx_ring: empty, tx_ring: false };
@@ -102,17 +112,18 @@ impl<C: Controller> Port<C> {
         let count = q.ring.outstanding(entries).saturating_sub(before);
         q.driver.replenishes(t, count, before);
         self.trace.note(t, What::Doorbell { queue, transmit: false });
-        self.fetch_receive_descriptors(t, queue, memory);
+        self.fetch_receive_descriptors(t, queue, 1, memory);
     }
 
-    fn fetch_receive_descriptors(&mut self, t: Ps, queue: u16, memory: &mut MemorySystem) {
+    /// Fetches where that is due; `needed` are wanted at once.
+    fn fetch_receive_descriptors(&mut self, t: Ps, queue: u16, needed: u32, memory: &mut MemorySystem) {
         let ring = self.registers.ring(Side::Receive, queue);
         if !ring.enabled {
             return;
         }
         let thresholds = self.registers.thresholds(Side::Receive, queue);
         let q = &mut self.receive.queues[usize::from(queue)];
-        let Some((index, count)) = q.ring.begin_fetch(ring.entries, thresholds) else { return };
+        let Some((index, count)) = q.ring.begin_fetch(ring.entries, thresholds, needed) else { return };
         let epoch = q.ring.epoch;
         self.receive.stats.descriptor_fetches += 1;
         self.receive.stats.descriptors_fetched += u64::from(count);
@@ -127,15 +138,15 @@ impl<C: Controller> Port<C> {
                 return;
             }
             let queue = steering.queue;
-            self.fetch_receive_descriptors(t, queue, memory);
             let ring = self.registers.ring(Side::Receive, queue);
             let buffer_size = self.registers.buffer_size(queue).max(1);
             let in_memory = packet.length - if self.registers.strips_crc() { FCS } else { 0 };
             let needed = in_memory.div_ceil(buffer_size) as usize;
+            self.fetch_receive_descriptors(t, queue, needed as u32, memory);
             let q = &mut self.receive.queues[usize::from(queue)];
             if ring.enabled && q.ring.held.len() >= needed {
                 self.send_payload(t, needed, in_memory, buffer_size, memory, shared);
-                self.fetch_receive_descriptors(t, queue, memory);
+                self.fetch_receive_descriptors(t, queue, 1, memory);
                 continue;
             }
             let none = q.ring.fetching == 0 && q.ring.unfetched(ring.entries) == 0;
@@ -155,6 +166,7 @@ impl<C: Controller> Port<C> {
         let Some(Stored { packet, steering }) = self.receive.fifo.pop_front() else { return };
         let q = &mut self.receive.queues[usize::from(steering.queue)];
         q.queued = q.queued.saturating_sub(1);
+        let full = !self.receive.has_room(packet.length);
         self.receive.release(t, packet.length);
         if !enabled {
             shared.ledger.moves(packet.id, Fate::InFifo, Fate::Reset);
@@ -163,7 +175,7 @@ impl<C: Controller> Port<C> {
         self.receive.queues[usize::from(steering.queue)].stats.no_descriptor += 1;
         self.receive.stats.out_of_buffer += 1;
         self.registers.count_queue_drop(steering.queue);
-        let class = self.refuse(t, packet.id, steering.queue, (steering.queue, true), shared);
+        let class = self.refuse(t, packet.id, steering.queue, (steering.queue, true, full), shared);
         shared.ledger.moves(packet.id, Fate::InFifo, fate(class));
     }
 

@@ -11,6 +11,7 @@ impl<C: Controller> Port<C> {
             Action::Tail(offset, value) => self.trapped_tails.push((offset, value)),
             Action::Reset => self.reset(),
             Action::Switched(side) => self.switched(side),
+            Action::Head(side, queue) => self.head_written(side, queue),
         }
     }
 
@@ -60,6 +61,7 @@ impl<C: Controller> Port<C> {
             // The whole unit: what is under way is lost, now: drivers free their buffers right after.
             self.receive.reset(self.now);
             self.writes.clear();
+            self.lost = true;
         }
     }
 
@@ -72,7 +74,9 @@ impl<C: Controller> Port<C> {
                 self.receive.queues[q].ring.start_at(head);
                 self.receive.queues[q].driver.reset(head);
             }
-            Side::Transmit => self.transmit.queues[q].ring.start_at(head),
+            Side::Transmit => {
+                self.transmit.queues[q].ring.start_at(head);
+            }
         }
         let value = self.registers.tail(side, queue);
         self.seen_tails[side as usize][q] = value;
@@ -84,13 +88,24 @@ impl<C: Controller> Port<C> {
         match side {
             Side::Receive => self.receive.queues[q].disable(),
             Side::Transmit => {
-                let gathered = self.transmit.queues[q].packet.len() as u64;
-                self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(gathered);
+                let occupied = self.transmit.queues[q].occupied;
+                self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(occupied);
                 self.transmit.queues[q].disable();
                 self.transmit.active &= !(1 << queue);
             }
         }
-        self.lost = true;
+    }
+
+    /// A queue's head register was written: it counts as long as nothing has been fetched.
+    fn head_written(&mut self, side: Side, queue: u16) {
+        let entries = self.registers.ring(side, queue).entries;
+        let head = self.registers.head(side, queue) % entries.max(1);
+        if side == Side::Receive {
+            let q = &mut self.receive.queues[usize::from(queue)];
+            if q.ring.start_at(head) {
+                q.driver.reset(head);
+            }
+        }
     }
 
     /// While nobody watches the shared pages: what has changed there since they were last seen.

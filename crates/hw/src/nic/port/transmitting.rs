@@ -79,7 +79,7 @@ impl<C: Controller> Port<C> {
         }
         let thresholds = self.registers.thresholds(Side::Transmit, queue);
         let q = &mut self.transmit.queues[usize::from(queue)];
-        if let Some((index, count)) = q.ring.begin_fetch(ring.entries, thresholds) {
+        if let Some((index, count)) = q.ring.begin_fetch(ring.entries, thresholds, 1) {
             let epoch = q.ring.epoch;
             self.transmit.stats.descriptor_fetches += 1;
             self.transmit.stats.descriptors_fetched += u64::from(count);
@@ -103,10 +103,13 @@ impl<C: Controller> Port<C> {
         let mut ends = false;
         if let Tx::Data(data) = descriptor.kind {
             let length = u64::from(data.length);
-            if !self.transmit.has_room(length) {
+            if !self.transmit.has_room(queue, length) {
                 return false;
             }
             self.transmit.occupy(length);
+            let q = &mut self.transmit.queues[usize::from(queue)];
+            q.occupied += length;
+            q.begun_bytes = if data.eop { 0 } else { q.begun_bytes + length };
             ends = data.eop;
             if length > 0 {
                 let purpose = Purpose { queue, descriptors: false };
@@ -116,9 +119,8 @@ impl<C: Controller> Port<C> {
         let q = &mut self.transmit.queues[usize::from(queue)];
         q.ring.held.pop_front();
         let (posted, epoch) = (q.note_begun(), q.ring.epoch);
-        if ends {
-            self.transmit.turn = (queue + 1) & 63;
-        }
+        // Inside a packet the turn stays.
+        self.transmit.turn = if ends { (queue + 1) & 63 } else { queue };
         self.last_payload = done;
         self.transmit.reading.push_back(Reading { queue, epoch, index, descriptor, posted, begun: t });
         self.events.push(done, Event::TxPayload { life: self.life });
@@ -158,11 +160,9 @@ impl<C: Controller> Port<C> {
         let q = &mut self.transmit.queues[usize::from(r.queue)];
         let stale = r.epoch != q.ring.epoch;
         match r.descriptor.kind {
-            Tx::Data(data) if stale => {
-                self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(data.length.into());
-            }
             Tx::Context(c) if !stale => q.contexts[usize::from(c.slot & 1)] = c,
-            Tx::Data(data) => {
+            Tx::Data(data) if !stale => {
+                q.gathered_bytes += u64::from(data.length);
                 if q.offload.is_none() {
                     q.offload = Some(Offload { first: data, context: q.contexts[usize::from(data.slot & 1)] });
                     q.carries = shared.ledger.transmitted(data.buffer);
@@ -179,7 +179,7 @@ impl<C: Controller> Port<C> {
                     self.packet_gathered(t, r.queue, shared);
                 }
             }
-            Tx::Context(_) => {}
+            _ => {} // the queue has gone off meanwhile, and given its space back
         }
         if !stale {
             self.descriptor_done(t, &r, memory, shared);
@@ -200,6 +200,8 @@ impl<C: Controller> Port<C> {
         let q = &mut self.transmit.queues[usize::from(queue)];
         let Some(o) = q.offload.take() else { return };
         q.stats.packets += 1;
+        let bytes = std::mem::take(&mut q.gathered_bytes);
+        q.occupied = q.occupied.saturating_sub(bytes);
         let mut packet = std::mem::take(&mut q.packet);
         let mut carries = q.carries.take();
         if let Some(id) = carries {
@@ -207,7 +209,7 @@ impl<C: Controller> Port<C> {
         }
         let tx = &mut self.transmit;
         // The payload's FIFO space becomes its frames'.
-        tx.fifo_used = tx.fifo_used.saturating_sub(packet.len() as u64);
+        tx.fifo_used = tx.fifo_used.saturating_sub(bytes);
         let (pads, begin) = (self.registers.pads(), t + self.packet_latency);
         let (wire, line, gap) = (&mut self.wire_out, self.line, self.gap);
         let (spare, outgoing, events) = (&mut tx.spare, &mut tx.outgoing, &mut self.events);
