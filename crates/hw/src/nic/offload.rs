@@ -100,10 +100,9 @@ fn segments(packet: &[u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: impl Fn
             if let Some(field) = scratch.get_mut(l4 + 4..l4 + 8) {
                 field.copy_from_slice(&at.to_be_bytes());
             }
-            if k + 1 < count {
-                if let Some(flags) = scratch.get_mut(l4 + 13) {
-                    *flags &= !0x09; // PSH and FIN belong to the last segment
-                }
+            if let Some(flags) = scratch.get_mut(l4 + 13) {
+                // FIN and PSH belong to the last segment, CWR to the first.
+                *flags &= if k + 1 < count { !0x09 } else { !0 } & if k > 0 { !0x80 } else { !0 };
             }
         } else {
             put16(scratch, l4 + 4, l4_length as u16);
@@ -137,7 +136,7 @@ mod tests {
         p[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
         p[38..42].copy_from_slice(&1000u32.to_be_bytes());
         p[46] = 0x50;
-        p[47] = 0x19; // FIN, PSH, ACK
+        p[47] = 0x99; // FIN, PSH, ACK, CWR
         let seed = fold(sum(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 6], 0));
         p[50..52].copy_from_slice(&seed.to_be_bytes());
         for (i, b) in p[54..].iter_mut().enumerate() {
@@ -171,6 +170,7 @@ mod tests {
             assert_eq!(get16(f, 16) as usize, f.len() - 14);
             assert_eq!(get16(f, 18), 7 + k as u16);
             assert_eq!(f[47] & 9, if k == 2 { 9 } else { 0 });
+            assert_eq!(f[47] & 0x80, if k == 0 { 0x80 } else { 0 });
             assert_eq!(&f[38..42], (1000 + 1000 * k as u32).to_be_bytes());
         }
     }

@@ -8,7 +8,7 @@ mod receiving;
 mod switching;
 mod transmitting;
 
-use super::controller::{Cause, Controller, Side, DESCRIPTOR};
+use super::controller::{Cause, Controller, Side, DESCRIPTOR, QUEUES_MAX};
 use super::drops::DropClasses;
 use super::engine::{Engine, Purpose};
 use super::moderation::{Moderation, Verdict};
@@ -16,7 +16,7 @@ use super::receive::Receive;
 use super::shared::Shared;
 use super::trace::{Tracer, What};
 use super::transmit::Transmit;
-use crate::dma::DmaWrites;
+use crate::dma::{DmaWrites, Stream};
 use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
 use crate::wire::{Generator, Load, ID_BITS};
@@ -89,6 +89,11 @@ pub struct Lateness {
     pub count: u64,
     pub total: Ps,
     pub max: Ps,
+}
+
+/// The stream of a queue's DMA writes.
+fn stream(side: Side, queue: u16) -> Stream {
+    side as u8 * QUEUES_MAX as u8 + queue as u8
 }
 
 /// A NIC port with its peer.

@@ -1,6 +1,6 @@
 //! What happens on the receive path: arrival, steering, DMA of the payload, write-back of descriptors.
 
-use super::{Event, Port};
+use super::{stream, Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::checks::{self, Checks};
 use crate::nic::controller::{Cause, Completion, Controller, Side, Verdict, DESCRIPTOR};
@@ -209,7 +209,7 @@ impl<C: Controller> Port<C> {
             let length = part.len() as u64;
             memory.objects.mark_buffer(buffer, length);
             let (left, visible) = self.engine.write(begin, buffer, length, purpose, memory);
-            self.writes.push(visible, buffer, part);
+            self.writes.push(visible, buffer, part, stream(Side::Receive, steering.queue));
             let last = i + 1 == needed;
             let completion = Completion { buffer, length: length as u16, last, steering, checks };
             self.receive.parts.push_back(Filled { completion, packet: packet.id });
@@ -290,7 +290,7 @@ impl<C: Controller> Port<C> {
             for d in &rest[..n] {
                 self.scratch.extend_from_slice(&self.registers.write_back(&d.completion));
             }
-            visible = self.writes.push(when, address, &self.scratch);
+            visible = self.writes.push(when, address, &self.scratch, stream(Side::Receive, queue));
             let driver = &mut self.receive.queues[q].driver;
             for (i, d) in rest[..n].iter().enumerate() {
                 let last = d.completion.last;

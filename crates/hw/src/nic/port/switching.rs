@@ -1,6 +1,6 @@
 //! What the guest switches: registers written by trapped accesses, resets, queues going on and off.
 
-use super::{Event, Port};
+use super::{stream, Event, Port};
 use crate::nic::controller::{Action, Controller, Side};
 
 impl<C: Controller> Port<C> {
@@ -60,7 +60,6 @@ impl<C: Controller> Port<C> {
         if side == Side::Receive && before != 0 && after == 0 {
             // The whole unit: what is under way is lost, now: drivers free their buffers right after.
             self.receive.reset(self.now);
-            self.writes.clear();
             self.lost = true;
         }
     }
@@ -85,6 +84,8 @@ impl<C: Controller> Port<C> {
 
     fn goes_off(&mut self, side: Side, queue: u16) {
         let q = usize::from(queue);
+        // Drivers free their buffers right after.
+        self.writes.cancel(stream(side, queue));
         match side {
             Side::Receive => self.receive.queues[q].disable(),
             Side::Transmit => {

@@ -1,6 +1,6 @@
 //! What happens on the transmit path: descriptors, payload reads, frames onto the wire and to the sink.
 
-use super::{Event, Port};
+use super::{stream, Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::controller::{Cause, Controller, Side, DESCRIPTOR};
 use crate::nic::descriptors::Tx;
@@ -260,7 +260,7 @@ impl<C: Controller> Port<C> {
             let address = ring.base.wrapping_add(u64::from(r.index) * DESCRIPTOR + 8);
             let purpose = Purpose { queue: r.queue, descriptors: true };
             let (_, when) = self.engine.write(t, address, 8, purpose, memory);
-            let visible = self.writes.push(when, address, &r.descriptor.done());
+            let visible = self.writes.push(when, address, &r.descriptor.done(), stream(Side::Transmit, r.queue));
             self.completed(visible, Side::Transmit, Cause::Transmitted(r.queue, empty), r.descriptor.delay);
         }
         self.note_tx_level(t, r.queue, shared);
