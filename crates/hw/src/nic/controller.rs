@@ -114,8 +114,8 @@ pub enum Action {
     Reset,
     /// A direction, or some of its queues, was switched on or off.
     Switched(Side),
-    /// A queue's head register was written.
-    Head(Side, u16),
+    /// A receive queue's head register was written.
+    Head(u16),
     /// A tail register, trapped: to be seen at its own time.
     Tail(u64, u32),
 }
@@ -126,8 +126,6 @@ pub trait Controller {
     fn queues(&self) -> usize;
     /// Which queue's tail is at this offset of BAR0.
     fn tail_at(&self, offset: u64) -> Option<(Side, u16)>;
-    /// Where a queue's tail register is.
-    fn tail_offset(&self, side: Side, queue: u16) -> Option<u64>;
     /// A queue's tail register.
     fn tail(&self, side: Side, queue: u16) -> u32;
     /// Notes a tail that was written by a trapped access.

@@ -1,7 +1,7 @@
 //! The network interface: function (registers, descriptors, bytes) and timing (FIFOs, descriptor caches, DMA) apart.
 //!
 //! - `controller`: what the pipeline asks of a register interface; `e1000`, `ixgbe`: two of them; `model`: one of the two.
-//! - `descriptors`, `offload`, `checks`, `toeplitz`: the function: formats, checksums, segmentation, steering.
+//! - `counters`: statistics registers that both have; `descriptors`, `offload`, `checks`, `toeplitz`: the function: formats, checksums, segmentation, steering.
 //! - `receive`, `transmit`: the two paths, as resources and queues; `ring`: what both see of a descriptor ring; `engine`:
 //!   DMA transfers under way; `moderation`: when causes become interrupts.
 //! - `loopback`: a bench without a guest.
@@ -11,6 +11,7 @@
 
 mod checks;
 mod controller;
+mod counters;
 mod descriptors;
 mod driver;
 mod drops;
@@ -34,11 +35,11 @@ mod transmit;
 pub use checks::check as check_frame;
 pub use controller::{Controller, LocalPages, SharedRegisters, Side};
 pub use driver::DriverStats;
-pub use drops::{DropClasses, State as DropState, STATES as DROP_STATES};
+pub use drops::{DropClasses, State as DropState};
 pub use journeys::Hop;
 
 pub use ledger::{Counts, Fate, Ledger, Which};
-pub use model::{identity, queues, shared_pages, Model};
+pub use model::{identity, shared_pages, Model};
 pub use port::{Lateness, Phase, Port, PortStats, QueueStats};
 pub use receive::{ReceiveStats, RxQueueStats};
 pub use shared::Shared;

@@ -42,15 +42,6 @@ pub fn shared_pages(interface: Interface) -> Range<u64> {
     }
 }
 
-/// Queues of a direction that an interface has and that receive-side scaling reaches.
-#[must_use]
-pub fn queues(interface: Interface) -> u32 {
-    match interface {
-        Interface::I8254x => 1,
-        Interface::I82599 => 16,
-    }
-}
-
 /// One of the interfaces.
 #[allow(clippy::large_enum_variant)] // one a port
 pub enum Model<S> {
@@ -97,10 +88,6 @@ impl<S: SharedRegisters> Controller for Model<S> {
     #[inline]
     fn tail_at(&self, offset: u64) -> Option<(Side, u16)> {
         each!(self, r => r.tail_at(offset))
-    }
-    #[inline]
-    fn tail_offset(&self, side: Side, queue: u16) -> Option<u64> {
-        each!(self, r => r.tail_offset(side, queue))
     }
     #[inline]
     fn tail(&self, side: Side, queue: u16) -> u32 {

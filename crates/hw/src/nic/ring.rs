@@ -62,6 +62,11 @@ impl<D> Ring<D> {
         distance(self.head, self.tail, entries)
     }
 
+    /// Descriptors that the host has posted and the NIC has not begun to use.
+    pub fn available(&self, entries: u32) -> u32 {
+        self.unfetched(entries) + self.fetching + self.held.len() as u32
+    }
+
     /// Begins a fetch where one is due: first index and number, in one read (the ring's end cuts it).
     ///
     /// The driver's prefetch threshold counts where it is set. Its host threshold holds a fetch back until so many are

@@ -6,7 +6,6 @@ use std::ffi::{c_void, CString};
 use wiretime_base::Ps;
 use wiretime_hw::core::{MemEvent, MemKind};
 use wiretime_hw::nic::{shared_pages, Controller, SharedRegisters, Side};
-use wiretime_hw::params::Platform;
 
 /// Where a NIC is, and its interrupts.
 pub struct Place {
@@ -67,9 +66,9 @@ impl Places {
 
 impl Run {
     /// Full timing begins: finds out where BARs, shared pages and receive rings are.
-    pub fn find_places(&mut self, p: &Platform) {
+    pub fn find_places(&mut self) {
         let nics = lock(&self.nics);
-        let shared = shared_pages(p.nic.interface);
+        let shared = shared_pages(self.platform.nic.interface);
         for (place, nic) in self.places.nics.iter_mut().zip(&nics.devices) {
             if let Some(bar) = nic.bar_address() {
                 place.bar = bar;

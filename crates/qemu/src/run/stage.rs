@@ -151,8 +151,7 @@ impl Run {
         if !start {
             return None;
         }
-        let platform = self.platform.clone();
-        self.find_places(&platform);
+        self.find_places();
         self.stage = Stage::Traffic;
         self.clocks.traffic = Some(Instant::now());
         // From the end of the current window on: nothing of the past changes.

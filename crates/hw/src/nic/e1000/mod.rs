@@ -182,9 +182,6 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             _ => None,
         }
     }
-    fn tail_offset(&self, side: Side, queue: u16) -> Option<u64> {
-        (queue == 0).then_some(if side == Side::Receive { reg::RDT } else { reg::TDT })
-    }
     fn tail(&self, side: Side, _queue: u16) -> u32 {
         self.shared.load(Self::ring_registers(side) + TAIL) & 0xffff
     }

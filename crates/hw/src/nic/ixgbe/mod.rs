@@ -245,10 +245,6 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         let queue = at / QUEUE_STRIDE;
         (at % QUEUE_STRIDE == TAIL && queue < QUEUES as u64).then_some((side, queue as u16))
     }
-    fn tail_offset(&self, side: Side, queue: u16) -> Option<u64> {
-        let first = if side == Side::Receive { reg::RX_QUEUES.start } else { SHARED.start };
-        (usize::from(queue) < QUEUES).then_some(first + u64::from(queue) * QUEUE_STRIDE + TAIL)
-    }
     fn tail(&self, side: Side, queue: u16) -> u32 {
         self.queue_word(side, queue, TAIL) & 0xffff
     }
@@ -433,7 +429,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             }
             _ if reg::RX_QUEUES.contains(&offset) && offset % QUEUE_STRIDE == HEAD => {
                 self.put(offset, value);
-                return Action::Head(Side::Receive, ((offset - reg::RX_QUEUES.start) / QUEUE_STRIDE) as u16);
+                return Action::Head(((offset - reg::RX_QUEUES.start) / QUEUE_STRIDE) as u16);
             }
             _ if reg::RX_QUEUES.contains(&offset) && control => {
                 self.put(offset, value & !CONTROL_FLUSH);

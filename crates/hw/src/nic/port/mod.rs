@@ -288,7 +288,12 @@ impl<C: Controller> Port<C> {
 
     /// A core's store to a tail register, leaving its store buffer at `t`.
     pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
-        let Some((side, queue)) = self.registers.tail_at(offset) else { return };
+        if let Some((side, queue)) = self.registers.tail_at(offset) {
+            self.post(t, side, queue, value);
+        }
+    }
+
+    fn post(&mut self, t: Ps, side: Side, queue: u16, value: u32) {
         self.seen_tails[side as usize][usize::from(queue)] = value;
         self.registers.set_tail(side, queue, value);
         let due = self.engine.register_write(t);

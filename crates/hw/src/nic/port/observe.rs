@@ -6,7 +6,7 @@ use crate::nic::controller::{Controller, Side, DESCRIPTOR};
 use crate::nic::driver::{DriverStats, Seen};
 use crate::nic::drops::STATES;
 use crate::nic::ledger::ModelCounters;
-use crate::nic::receive::{ReceiveStats, RxQueueStats};
+use crate::nic::receive::{ReceiveStats, RxQueue, RxQueueStats};
 use crate::nic::shared::Shared;
 use crate::nic::trace::{Record, What};
 use crate::nic::transmit::{TransmitStats, TxQueueStats};
@@ -47,7 +47,7 @@ impl<C: Controller> Port<C> {
                 (self.registers.ring(Side::Receive, i as u16), self.registers.ring(Side::Transmit, i as u16));
             QueueStats {
                 receive: RxQueueStats {
-                    free: (rx.ring.unfetched(rx_ring.entries) + rx.ring.fetching).into(),
+                    free: rx.ring.available(rx_ring.entries).into(),
                     waiting: rx.driver.waiting() as u64,
                     ..rx.stats.clone()
                 },
@@ -55,24 +55,12 @@ impl<C: Controller> Port<C> {
                 driver: rx.driver.stats.clone(),
             }
         };
-        let mut stats = PortStats {
+        PortStats {
             receive: self.receive.stats.clone(),
             transmit: self.transmit.stats.clone(),
             io: self.engine.stats(),
             queues: (0..queues.min(self.receive.queues.len())).map(queue).collect(),
-        };
-        for (q, s) in self.receive.queues.iter().zip(&mut stats.queues) {
-            s.receive.free += q.ring.held.len() as u64;
         }
-        stats
-    }
-
-    /// One past the last queue that has been used.
-    #[must_use]
-    pub fn queues_used(&self) -> usize {
-        let rx = self.receive.queues.iter().rposition(|q| q.ring.epoch > 0 || q.ring.tail != q.ring.head);
-        let tx = self.transmit.queues.iter().rposition(|q| q.ring.epoch > 0 || q.posted_count > 0);
-        rx.max(tx).map_or(1, |last| last + 1)
     }
 
     /// Where the receive rings are that are on.
@@ -145,13 +133,12 @@ impl<C: Controller> Port<C> {
     pub fn occupancy(&self) -> [u64; 4] {
         let mut sum = [self.receive.fifo_used, 0, 0, 0];
         for (i, (rx, tx)) in self.receive.queues.iter().zip(&self.transmit.queues).enumerate() {
-            let bits = self.enabled;
-            if (bits[0] | bits[1]) >> i & 1 == 0 {
+            if (self.enabled[0] | self.enabled[1]) >> i & 1 == 0 {
                 continue;
             }
             let rx_entries = self.registers.ring(Side::Receive, i as u16).entries;
             let tx_entries = self.registers.ring(Side::Transmit, i as u16).entries;
-            sum[1] += u64::from(rx.ring.unfetched(rx_entries) + rx.ring.fetching) + rx.ring.held.len() as u64;
+            sum[1] += u64::from(rx.ring.available(rx_entries));
             sum[2] += rx.driver.waiting() as u64;
             sum[3] += u64::from(tx.ring.outstanding(tx_entries));
         }
@@ -181,7 +168,7 @@ impl<C: Controller> Port<C> {
             filtered: self.receive.stats.filtered,
             fifo_packets: (self.receive.fifo.len() + self.receive.in_flight.len()) as u64,
             returned: shared.returned.get(self.index).copied().unwrap_or(0),
-            queues: self.receive.queues.iter().map(super::super::receive::RxQueue::counters).collect(),
+            queues: self.receive.queues.iter().map(RxQueue::counters).collect(),
         };
         shared.ledger.audit(self.index, &model)
     }

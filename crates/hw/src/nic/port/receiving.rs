@@ -79,8 +79,7 @@ impl<C: Controller> Port<C> {
         shared: &mut Shared,
     ) -> Class {
         let ring = self.registers.ring(Side::Receive, culprit);
-        let q = &self.receive.queues[usize::from(culprit)].ring;
-        let empty = q.held.is_empty() && q.fetching == 0 && q.unfetched(ring.entries) == 0;
+        let empty = self.receive.queues[usize::from(culprit)].ring.available(ring.entries) == 0;
         let now = State { fifo, rx_ring: starved, tx_ring: shared.tx_full_behind(self.index, culprit) };
         // The published machine asks for as many descriptors outstanding as the ring has, which cannot be.
         let sampled = State { fifo, rx_ring: empty, tx_ring: false };

@@ -11,7 +11,7 @@ impl<C: Controller> Port<C> {
             Action::Tail(offset, value) => self.trapped_tails.push((offset, value)),
             Action::Reset => self.reset(),
             Action::Switched(side) => self.switched(side),
-            Action::Head(side, queue) => self.head_written(side, queue),
+            Action::Head(queue) => self.head_written(queue),
         }
     }
 
@@ -97,15 +97,13 @@ impl<C: Controller> Port<C> {
         }
     }
 
-    /// A queue's head register was written: it counts as long as nothing has been fetched.
-    fn head_written(&mut self, side: Side, queue: u16) {
-        let entries = self.registers.ring(side, queue).entries;
-        let head = self.registers.head(side, queue) % entries.max(1);
-        if side == Side::Receive {
-            let q = &mut self.receive.queues[usize::from(queue)];
-            if q.ring.start_at(head) {
-                q.driver.reset(head);
-            }
+    /// A receive queue's head register was written: it counts as long as nothing has been fetched.
+    fn head_written(&mut self, queue: u16) {
+        let entries = self.registers.ring(Side::Receive, queue).entries;
+        let head = self.registers.head(Side::Receive, queue) % entries.max(1);
+        let q = &mut self.receive.queues[usize::from(queue)];
+        if q.ring.start_at(head) {
+            q.driver.reset(head);
         }
     }
 
@@ -116,9 +114,7 @@ impl<C: Controller> Port<C> {
             for queue in 0..self.registers.queues() as u16 {
                 let tail = self.registers.tail(side, queue);
                 if tail != self.seen_tails[side as usize][usize::from(queue)] {
-                    if let Some(offset) = self.registers.tail_offset(side, queue) {
-                        self.doorbell(t, offset, tail);
-                    }
+                    self.post(t, side, queue, tail);
                 }
             }
         }
