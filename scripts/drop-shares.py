@@ -9,12 +9,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from wiretime import run
+from wiretime.search import CLASSES
 
 PLATFORMS = ("gem5-n1-paper", "gem5-n1-artifact")
 # Packet size, offered load, and a warm-up in which the excess fills the FIFO.
 POINTS = ((64, "16Gbps", "7ms"), (256, "40Gbps", "4ms"), (512, "70Gbps", "3ms"), (1518, "90Gbps", "3ms"))
 PUBLISHED = {64: "CoreDrop 85.7 %", 1518: "DmaDrop 100 %"}
-CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
 def point(platform: str, judge: str, size: int, rate: str, warm_up: str) -> tuple[float, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +34,20 @@ app.add_typer(guest_app, name="guest")
 # A pipe or a file has no width of its own: wide enough for every table.
 screen = Console(width=None if sys.stdout.isatty() else 150)
 notes = Console(stderr=True)
+
+
+# What several commands take.
+STANDARD_SIZES = "64,128,256,512,1024,1518"
+Application = Annotated[str, typer.Argument(help="What runs in the guest: testpmd, or ping (the kernel's stack).")]
+PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
+Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
+NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")]
+Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
+Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
+Seed = Annotated[int, typer.Option(help="Seed.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
+AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
+OneSize = Annotated[int, typer.Option(help="Frame bytes, FCS included.")]
 
 
 @app.command("setup")
@@ -77,8 +90,8 @@ def platforms_diff(
 
 @app.command("micro")
 def micro_command(
-    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
+    platform: PlatformName = platforms.DEFAULT,
+    changes: Changes = None,
     hardware: Annotated[
         bool, typer.Option(help="Compare our machines with published measurements, as Markdown, instead.")
     ] = False,
@@ -132,8 +145,8 @@ def diff_command(
 
 @guest_app.command("shell")
 def guest_shell(
-    platform: Annotated[str, typer.Option(help="Platform, or a .toml file.")] = platforms.DEFAULT,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a parameter: key=value.")] = None,
+    platform: PlatformName = platforms.DEFAULT,
+    changes: Changes = None,
 ) -> None:
     """Boot the guest to an interactive console (time runs at host speed while it idles)."""
     raise typer.Exit(shell.interactive(platform, changes or []))
@@ -167,8 +180,8 @@ class _Display:
 
 @app.command("run")
 def run_command(
-    application: Annotated[str, typer.Argument(help="What runs in the guest: testpmd, or ping (the kernel's stack).")],
-    platform: Annotated[str, typer.Option(help="Platform by name, or a .toml file.")] = platforms.DEFAULT,
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
     packet_size: Annotated[
         str, typer.Option(help="Frame bytes, FCS included: 256; 64,128; 64:7,570:4,1518:1; 64-1518; imix.")
     ] = "256",
@@ -176,9 +189,9 @@ def run_command(
     duration: Annotated[str, typer.Option(help="Length of the measurement, simulated.")] = "2ms",
     warmup: Annotated[str, typer.Option(help="Traffic before the measurement, simulated.")] = "500us",
     follow: Annotated[str, typer.Option(help="Longest time to follow the measured packets to their end.")] = "5ms",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")] = None,
-    app_args: Annotated[str, typer.Option(help="Further arguments of the application.")] = "",
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
     app_commands: Annotated[
         str | None, typer.Option(help="Commands for the application's prompt, such as 'set fwd macswap retry; start'.")
     ] = None,
@@ -188,9 +201,9 @@ def run_command(
     ] = run.GUEST_LIMIT,
     interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
     with_profile: Annotated[bool, typer.Option("--profile", help="Charge cycles to symbols; needs --out.")] = False,
-    nic: Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")] = None,
-    queues: Annotated[int, typer.Option(help="Receive and transmit queues of each port.")] = 1,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
     ports: Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")] = None,
     arrivals: Annotated[
         str, typer.Option(help="constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME.")
@@ -257,17 +270,27 @@ def run_command(
         screen.print(report.table(result, host))
 
 
-STANDARD_SIZES = "64,128,256,512,1024,1518"
-Application = Annotated[str, typer.Argument(help="What runs in the guest.")]
-PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
-Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
-NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")]
-Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
-Queues = Annotated[int, typer.Option(help="Receive and transmit queues.")]
-Seed = Annotated[int, typer.Option(help="Seed.")]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
-AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
-OneSize = Annotated[int, typer.Option(help="Frame bytes, FCS included.")]
+def _request(
+    application: str,
+    platform: str,
+    changes: list[str] | None,
+    app_args: str,
+    seed: int,
+    nic: str | None,
+    cores: int | None,
+    queues: int,
+) -> run.Request:
+    """Return the run that a search varies."""
+    return run.Request(
+        application,
+        platform,
+        seed=seed,
+        changes=tuple(changes or ()),
+        app_args=app_args,
+        nic=nic,
+        cores=cores,
+        queues=queues,
+    )
 
 
 def _tell(trial: search.Trial) -> None:
@@ -288,8 +311,7 @@ def msb_command(
     app_args: AppArgs = "",
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
-    request = replace(request, nic=nic, cores=cores, queues=queues)
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
     found = search.msb(request, list(search.sizes_of(packet_sizes)), loss / 100, _tell)
     screen.print(search.table(found, loss / 100))
 
@@ -308,8 +330,7 @@ def latency_command(
     app_args: AppArgs = "",
 ) -> None:
     """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
-    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
-    request = replace(request, nic=nic, cores=cores, queues=queues)
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
     found, trials = search.latency(request, packet_size, loss / 100, _tell)
     screen.print(search.table([found], loss / 100))
     if found.best is not None:
@@ -332,6 +353,5 @@ def ramp_command(
     app_args: AppArgs = "",
 ) -> None:
     """Offer one rate after the other, in one boot: bandwidth against loss."""
-    request = run.Request(application, platform, changes=tuple(changes or ()), app_args=app_args, seed=seed)
-    request = replace(request, nic=nic, cores=cores, queues=queues)
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
     screen.print(search.curve(search.ramp(request, packet_size, search.rates(first, last, steps), _tell)))

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
+
+from wiretime.tables import of_numbers
 
 Result = Mapping[str, Any]
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i in (0, len(columns) - 1) else "right")
-    return table
 
 
 def _mean(histogram: Sequence[Sequence[int]]) -> float:
@@ -28,7 +21,7 @@ def hops(result: Result) -> RenderableType:
     """Return latency by hop: the hops of every packet add up to its latency."""
     told, untold = result["latency_hops_packets"]
     title = f"latency by hop, ns, of {told} packets" + (f" ({untold} more not told)" if untold else "")
-    table = _table(title, "hop", "mean", "share", "median", "p99", "p99.9", "worst", "meaning")
+    table = of_numbers(title, "hop", "mean", "share", "median", "p99", "p99.9", "worst", "meaning")
     total = sum(hop["mean"] for hop in result["latency_hops_ns"])
     for hop in result["latency_hops_ns"]:
         numbers = [f"{hop[key]:.1f}" for key in ("median", "p99", "p999", "max")]
@@ -42,7 +35,7 @@ def hops(result: Result) -> RenderableType:
 def queues(result: Result) -> RenderableType:
     """Return what the driver did with each queue, beside what the NIC saw."""
     columns = ("queue", "received", "lost", "polls", "empty", "a burst", "left at refill", "refill every", "send every")
-    table = _table("driver by queue", *columns, "")
+    table = of_numbers("driver by queue", *columns, "")
     for p, port in enumerate(result["ports"]):
         for q, queue in enumerate(port["queues"]):
             driver = result["statistics"]["ports"][p]["queues"][q]["driver"]
@@ -73,7 +66,7 @@ def drops(result: Result) -> Iterator[RenderableType]:
     """Yield what was full at the drops before and at each drop, where there were any."""
     for p, port in enumerate(result["ports"]):
         if port["drop_transitions"]:
-            table = _table(f"port {p}: what was full", "at the drop before", "at the drop", "drops", "")
+            table = of_numbers(f"port {p}: what was full", "at the drop before", "at the drop", "drops", "")
             for row in sorted(port["drop_transitions"], key=lambda r: -r["drops"]):
                 table.add_row(row["before"], row["at"], str(row["drops"]), "")
             yield table

@@ -25,11 +25,11 @@ from typing import Any
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
-from rich import box
 from rich.table import Table
 
 from wiretime.errors import WiretimeError
 from wiretime.setup.parts import GUEST
+from wiretime.tables import plain
 
 PAGE = 4096
 HALF = PAGE // 2
@@ -256,7 +256,7 @@ def show(folder: Path, rows: int) -> Table:
     except (OSError, ValueError, TypeError):
         raise WiretimeError(f"{path}: no profile there: run with --profile and --out") from None
     total = max(sum(e.cycles for e in entries), 1)
-    table = Table(title="cycles by symbol", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = plain("cycles by symbol")
     for name, justify in (
         ("share", "right"),
         ("cycles", "right"),

@@ -15,13 +15,12 @@ from math import sqrt
 from statistics import fmean, linear_regression
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 
 import wiretime._native as _native
 from wiretime import apps, load, run
 from wiretime.errors import WiretimeError
+from wiretime.tables import plain
 
 # Turnovers of the receive ring: to settle under a new load, and to measure.
 SETTLE, MEASURE = 2, 20
@@ -108,8 +107,6 @@ def _trial(size: int, rate: float, result: dict[str, Any]) -> Trial:
 
 Asked = dict[str, Any]
 Steps = Generator[Asked, dict[str, Any], None]
-
-
 Tell = Callable[[Trial], None]
 Asking = Generator[Asked, dict[str, Any], Trial]
 
@@ -269,7 +266,7 @@ def ramp(request: run.Request, size: int, rates: Sequence[float], tell: Tell) ->
 def latencies(trials: Sequence[Trial], best: Trial) -> RenderableType:
     """Return latency by load as a table."""
     title = f"latency of {best.size} B packets at fractions of {_gbps(best.offered)}, ns"
-    t = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    t = plain(title)
     keys = ("mean", "deviation", "median", "p90", "p99", "p999", "p9999", "max")
     for name in ("load", "offered", *keys):
         t.add_column(name, justify="right")
@@ -281,12 +278,7 @@ def latencies(trials: Sequence[Trial], best: Trial) -> RenderableType:
 
 def table(found: Sequence[Found], threshold: float) -> RenderableType:
     """Return the results as a table."""
-    t = Table(
-        title=f"maximum sustainable bandwidth, loss of at most {100 * threshold:g} %",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-    )
+    t = plain(f"maximum sustainable bandwidth, loss of at most {100 * threshold:g} %")
     for name in ("size", "MSB", "Mpps", "loss there", "lossy from", "loss there", "trials"):
         t.add_column(name, justify="right")
     t.add_column("lost as")
@@ -342,7 +334,7 @@ def rates(first: str, last: str, steps: int) -> list[float]:
 
 def curve(trials: Sequence[Trial]) -> RenderableType:
     """Return bandwidth against loss as a table; says where loss falls although the load grows."""
-    t = Table(title=f"{trials[0].size} B packets", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    t = plain(f"{trials[0].size} B packets")
     for name in ("offered", "forwarded", "loss", "median latency"):
         t.add_column(name, justify="right")
     t.add_column("lost as")

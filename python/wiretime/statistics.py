@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -19,6 +18,7 @@ import wiretime._native as _native
 from wiretime import packets as nic
 from wiretime import platforms
 from wiretime.errors import WiretimeError
+from wiretime.tables import of_numbers
 
 Result = Mapping[str, Any]
 
@@ -103,13 +103,6 @@ def total(group: Mapping[str, int], prefix: str) -> int:
     return sum(value for name, value in group.items() if name.startswith(prefix))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i in (0, len(columns) - 1) else "right")
-    return table
-
-
 def show(result: Result, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)
@@ -123,7 +116,7 @@ def show(result: Result, everything: bool = False) -> RenderableType:
         if c.group.endswith(" stalls") or (not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet)):
             continue  # the causes are shown above
         if c.group != label or current is None:
-            label, current = c.group, _table(c.group, "counter", "value", "a packet", "unit", "meaning")
+            label, current = c.group, of_numbers(c.group, "counter", "value", "a packet", "unit", "meaning")
             tables.append(current)
         each = f"{c.value / n:.3f}" if n and not c.gauge else ""
         current.add_row(c.name, str(c.value), each, c.unit, c.meaning)
@@ -134,7 +127,9 @@ def stack(result: Result) -> RenderableType:
     """Return the CPI stacks of the cores that worked: where their cycles went."""
     cores = busy_cores(result)
     n = packets(result)
-    table = _table("cycles by cause", "cause", *[f"core {i}" for i in cores], *(["a packet"] if n else []), "meaning")
+    table = of_numbers(
+        "cycles by cause", "cause", *[f"core {i}" for i in cores], *(["a packet"] if n else []), "meaning"
+    )
     stacks = [result["statistics"]["cores"][i]["stalls"] for i in cores]
     for stat in next(g for g in catalogue() if g["path"] == "cores.*.stalls")["stats"]:
         values = [s[stat["name"]] for s in stacks]
@@ -149,7 +144,7 @@ def ratios(result: Result) -> RenderableType:
     """Return what is read off several counters together."""
     s = result["statistics"]
     time = max(s["time_ps"], 1)
-    table = _table("ratios", "ratio", "value", "unit", "meaning")
+    table = of_numbers("ratios", "ratio", "value", "unit", "meaning")
 
     def row(name: str, part: float, whole: float, unit: str, meaning: str, scale: float = 1.0) -> None:
         if whole:
@@ -209,7 +204,7 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
     """Return what moved between two runs: cycles a packet by cause, then counters a packet, most first."""
     x, y = _per_packet(a), _per_packet(b)
     causes = [k for k in x if k.startswith("stalls.") and (x[k][0] or y[k][0])]
-    cycles = _table("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
+    cycles = of_numbers("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
     for k in sorted(causes, key=lambda k: -abs(y[k][0] - x[k][0])):
         before, after = x[k][0], y[k][0]
         name, meaning = k.split(".", 1)[1], x[k][1].meaning
@@ -223,11 +218,11 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
             continue
         ratio = math.log((after + LEAST / 10) / (before + LEAST / 10))
         moved.append((abs(ratio), k, before, after, counter))
-    table = _table("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
+    table = of_numbers("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
     for _, k, before, after, counter in sorted(moved, key=lambda m: (-m[0], m[1]))[:rows]:
         ratio_text = f"{after / before:.2f}" if before else "new"
         table.add_row(k, f"{before:.3f}", f"{after:.3f}", ratio_text, counter.unit, counter.meaning)
-    head = _table("result", "", "A", "B", "B / A", "")
+    head = of_numbers("result", "", "A", "B", "B / A", "")
     for key, unit in (("forwarded_gbps", "Gb/s"), ("forwarded_mpps", "Mpps"), ("loss_percent", "%")):
         ratio_text = f"{b[key] / a[key]:.3f}" if a[key] else ""
         head.add_row(key.rsplit("_", 1)[0], f"{a[key]:.2f}", f"{b[key]:.2f}", ratio_text, unit)
@@ -237,7 +232,7 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
 
 def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> RenderableType:
     x, y = dict(platforms.flatten(a)), dict(platforms.flatten(b))
-    table = _table("configuration", "parameter", "A", "B", "")
+    table = of_numbers("configuration", "parameter", "A", "B", "")
     for key in sorted(set(x) | set(y)):
         if x.get(key) != y.get(key):
             table.add_row(key.removeprefix("platform."), str(x.get(key, "")), str(y.get(key, "")), "")
