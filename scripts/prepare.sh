@@ -32,6 +32,7 @@ missing_packages() {
     have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || echo libc6-dev-arm64-cross
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+    [ "${1:-}" != test ] || have tshark || echo tshark
     have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
     if ! rust_is_new_enough; then
         # Debian 12 keeps a current Rust for browsers beside its own, old one.
@@ -63,14 +64,14 @@ python_environment() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed"
     key=$(cat requirements.lock | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.requirements-$key" ]; then
-        say "making the Python environment (20 MB to fetch)"
+        say "making the Python environment (40 MB to fetch)"
         rm -rf .venv
         python3 -m venv .venv
         .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock ||
             fail "pip install failed: is the Python package index reachable?"
         touch ".venv/.requirements-$key"
     fi
-    key=$(find crates/base crates/hw crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+    key=$(find crates/base crates/capture crates/hw crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
         if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)

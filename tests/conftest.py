@@ -21,7 +21,7 @@ def wiretime(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    _, s, _, _ = run.check(run.Request(engine={"warm_up": "0ns", **changes}))
+    s = run.check(run.Request(engine={"warm_up": "0ns", **changes})).settings
     return s
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import wiretime
 from wiretime import _native, run, search
-from wiretime.errors import WiretimeError
+from wiretime.search import maximum, ratios, rfc2544, show, sweeps
 
 
 def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
     """What the engine would say of a forwarder that sends ``capacity`` bits a second at most, from a full ring."""
     rate = _native.parse_rate(asked["rate"])
-    size = asked["sizes"]["size"]
+    size = asked["size"]
     seconds = _native.parse_duration(asked["duration"]) / 1e12
     forwarded = min(rate, capacity)
     sent = int(forwarded * seconds / 8)
@@ -30,6 +31,10 @@ def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
     }
 
 
+def quiet(_: search.Trial) -> None:
+    """Say nothing."""
+
+
 def drive(steps: search.Steps, capacity: float) -> None:
     asked: dict[str, Any] | None = next(steps)
     while asked is not None:
@@ -43,7 +48,7 @@ def found(capacity: float, threshold: float = 0.01, size: int = 64) -> search.Fo
     result: list[search.Found] = []
 
     def steps() -> search.Steps:
-        result.append((yield from search.find(size, 100e9 * size / (size + 20), threshold, lambda t: None)))
+        result.append((yield from search.find(size, 100e9 * size / (size + 20), threshold, quiet, search.Length(1024))))
 
     drive(steps(), capacity)
     return result[0]
@@ -59,25 +64,26 @@ def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: floa
     assert f.best is not None and f.bound is not None
     assert f.best.loss <= threshold < f.bound.loss
     assert f.best.offered <= capacity / (1 - threshold) * 1.0001
-    assert f.best.offered > capacity / (1 - threshold) * (1 - 2 * search.WIDTH)
+    assert f.best.offered > capacity / (1 - threshold) * (1 - 2 * maximum.WIDTH)
     assert len(f.trials) <= 8
 
 
 def test_a_backlog_that_grows_is_loss_and_one_that_settles_is_none() -> None:
-    asked = {"rate": "1Gbps", "sizes": {"size": 125}, "duration": "1ms"}
+    asked = {"rate": "1Gbps", "size": 125, "duration": "1ms"}
     r = server(asked, 2e9)
     arrivals = 1e9 / 8 / 125
 
     def loss(waiting: list[float]) -> float:
-        r["occupancy"] = {"interval_ns": 5000.0, "ports": [[[0, 0, n, 0] for n in waiting]]}
-        return search._trial(125, 1e9, r).loss
+        r["occupancy"] = {"interval_ns": 50000.0, "ports": [[[0, 0, n, 0] for n in waiting]]}
+        return search.read(125, 1e9, r).loss
 
     noise = [(-1) ** i * 8 for i in range(200)]
-    grows = [100 + 0.02 * arrivals * i * 5e-6 + noise[i] for i in range(200)]
+    grows = [100 + 0.02 * arrivals * i * 5e-5 + noise[i] for i in range(200)]
     assert loss(grows) == pytest.approx(0.02, rel=0.2)
     assert loss([min(100.0 + 30 * i, 900.0) + noise[i] for i in range(200)]) == 0, "settles in the first half"
     assert loss([900.0 - i for i in range(200)]) == 0, "falls"
     assert loss([float(n) for n in noise]) == 0
+    assert loss([100 + 0.1 * i for i in range(200)]) == 0, "less than a burst"
 
 
 def test_the_line_is_the_limit_where_nothing_is_lost() -> None:
@@ -89,15 +95,74 @@ def test_the_line_is_the_limit_where_nothing_is_lost() -> None:
 def test_a_search_without_an_answer_ends() -> None:
     f = found(0.0, 0.0)
     assert f.best is None
-    assert len(f.trials) < search.TRIALS_MAX
-    assert "none" in str(search.table([f], 0.0).columns[1]._cells)  # type: ignore[attr-defined]
+    assert len(f.trials) < maximum.TRIALS_MAX
+    assert "none" in str(show.table([f], 0.0).columns[1]._cells)  # type: ignore[attr-defined]
 
 
-def test_msb_is_the_same_from_longer_trials_and_other_boots(monkeypatch: pytest.MonkeyPatch) -> None:
-    quiet = lambda t: None  # noqa: E731
+@pytest.mark.parametrize("capacity", [3e9, 16.1e9])
+def test_loss_ratios_close_around_the_capacity(capacity: float) -> None:
+    result: list[search.Ratios] = []
+
+    def steps() -> search.Steps:
+        line = 100e9 * 64 / 84
+        result.append((yield from ratios.find(64, line, ratios.NAMED, quiet, search.Length(1024))))
+
+    drive(steps(), capacity)
+    for goal, most in zip(result[0].goals, (capacity, capacity / 0.995), strict=True):
+        assert goal.lower is not None and goal.upper is not None and goal.throughput is not None
+        assert goal.lower <= most * 1.0001 and goal.upper >= most * 0.999
+        assert (goal.upper - goal.lower) / goal.upper < 2 * ratios.WIDTH
+        assert goal.throughput == pytest.approx(capacity, rel=0.01)
+
+
+def test_loss_ratios_without_an_answer() -> None:
+    result: list[search.Ratios] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from ratios.find(64, 76e9, ratios.NAMED, quiet, search.Length(1024))))
+
+    drive(steps(), 0.0)
+    assert [goal.lower for goal in result[0].goals] == [None, None]
+    assert "none" in str(show.ratios(result).columns[2]._cells)  # type: ignore[attr-defined]
+
+
+def test_the_longest_burst_is_found() -> None:
+    def longest(room: int) -> int | None:
+        """Of a device that takes so many frames at once."""
+        steps = rfc2544.back_to_back(64, 76e9)
+        asked = next(steps)
+        while True:
+            n = asked["packets"]
+            try:
+                asked = steps.send({"ports": [{"cohort": {"offered": n, "forwarded": min(n, room)}}]})
+            except StopIteration as end:
+                found: int | None = end.value
+                return found
+
+    assert [longest(n) for n in (0, 1, 63, 64, 65, 5000, 1 << 22)] == [0, 1, 63, 64, 65, 5000, None]
+
+
+def test_a_curve_that_falls_is_told() -> None:
+    def trial(offered: float, loss: float) -> search.Trial:
+        return search.Trial(64, offered, offered * (1 - loss), 0.0, loss, "full", "")
+
+    rising = [trial(1e9, 0.0), trial(2e9, 0.02), trial(3e9, 0.3)]
+    assert show.monotone(show.curves(rising[::-1])) == []
+    (remark,) = show.monotone(show.curves([*rising, trial(2.5e9, 0.0)]))
+    assert "64 B: loss falls from 2.00 % at 2.00 Gb/s to 0.00 % at 2.50 Gb/s" in remark
+
+
+def test_plots_are_drawn(tmp_path: Path) -> None:
+    trials = [search.Trial(64, x * 1e9, min(x, 5) * 1e9, 0.0, max(0.0, 1 - 5 / x), "full", "") for x in range(1, 10)]
+    for name, magic in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")):
+        show.plot(show.curves(trials), tmp_path / name, "title")
+        assert (tmp_path / name).read_bytes().startswith(magic)
+    assert "64 B" in show.terminal(show.curves(trials), 80)
+
+
+def test_msb_is_the_same_from_longer_trials_and_other_boots() -> None:
     both = search.msb(run.Request(), [64, 1518], 0.01, quiet)
-    monkeypatch.setattr(search, "MEASURE", 4 * search.MEASURE)
-    longer = search.msb(run.Request(), [64], 0.01, quiet)
+    longer = search.msb(run.Request(), [64], 0.01, quiet, 4.0)
     assert both[0].best and both[1].best and longer[0].best
     assert longer[0].best.offered == pytest.approx(both[0].best.offered, rel=0.01)
     assert "CoreDrop" in both[0].bound.classes if both[0].bound else False
@@ -105,9 +170,9 @@ def test_msb_is_the_same_from_longer_trials_and_other_boots(monkeypatch: pytest.
 
 
 def test_latency_and_ramp_go_on_in_the_same_boot() -> None:
-    f, trials = search.latency(run.Request(), 256, 0.01, lambda t: None)
-    assert f.best is not None and len(trials) == len(search.FRACTIONS)
-    for fraction, trial in zip(search.FRACTIONS, trials, strict=True):
+    f, trials = search.latency(run.Request(), 256, 0.01, quiet)
+    assert f.best is not None and len(trials) == len(sweeps.FRACTIONS)
+    for fraction, trial in zip(sweeps.FRACTIONS, trials, strict=True):
         assert trial.offered == pytest.approx(f.best.offered * fraction, rel=1e-6)
         # Near the limit small bursts cost more than those of a full ring: a backlog may build up from below.
         assert trial.loss == 0 or fraction > 0.9
@@ -115,7 +180,7 @@ def test_latency_and_ramp_go_on_in_the_same_boot() -> None:
         assert trial.latency["median"] <= trial.latency["p99"] <= trial.latency["max"]
     assert trials[0].latency and trials[0].latency["median"] < 5000, "no backlog is left of the search"
     assert trials[-1].latency and trials[0].latency["mean"] < trials[-1].latency["mean"]
-    swept = search.ramp(run.Request(), 64, search.rates("5Gbps", "35Gbps", 4), lambda t: None)
+    swept = search.ramp(run.Request(), 64, search.rates(run.Request(), 64, "5Gbps", "35Gbps", 4), quiet)
     assert [t.loss > 0.02 for t in swept] == [False, False, True, True]
     assert swept[3].forwarded == pytest.approx(swept[2].forwarded, rel=0.03)
 
@@ -125,6 +190,11 @@ def test_what_cannot_be_searched_is_refused() -> None:
         (("--loss", "100"), "--loss 100: allowed are 0 to below 100 %"),
         (("--packet-sizes", "imix"), "--packet-sizes imix: must be sizes, such as 64,1518"),
         (("--packet-sizes", "64,63"), "allowed are 64 to 9000 B"),
+        (("--seeds", "0"), "--seeds 0: allowed are 1 to 1000"),
+        (("--seeds", "2", "--ndr-pdr"), "--seeds: not with --ndr-pdr"),
+        (("--trial-length", "0"), "--trial-length 0: allowed are 0.1 to 100"),
+        (("--plot", "/tmp/x.gif"), "--plot /tmp/x.gif: allowed are .png, .svg, .pdf"),
+        (("--plot", "/nowhere/x.png"), "there is no folder /nowhere"),
     ):
         done = wiretime("msb", "testpmd", *arguments)
         assert len(done.stderr.strip().splitlines()) == 1
@@ -133,10 +203,8 @@ def test_what_cannot_be_searched_is_refused() -> None:
     for arguments, said in (
         (("--from", "x"), "--from: rate"),
         (("--steps", "1"), "--steps 1: allowed are 2 to 1000"),
-        (("--to", "99Gbps"), "--to 99.00 Gb/s: the line carries 92.75 Gb/s of frames at 256 B"),
+        (("--to", "99Gbps"), "--to 99Gbps: the line carries 92.75 Gb/s of frames at 256 B"),
     ):
         done = wiretime("ramp", "testpmd", *arguments)
         assert done.returncode == 2
         assert said in done.stderr, done.stderr
-    with pytest.raises(WiretimeError, match="the search takes one port"):
-        search.msb(run.Request(ports=2), [64], 0.01, lambda t: None)

@@ -25,10 +25,14 @@ from wiretime.setup.parts import GUEST
 Micro = Callable[..., dict[str, Any]]
 
 
-def result(*args: str) -> dict[str, Any]:
-    done = wiretime("run", "testpmd", "--json", "-", *args)
+SCHEMA = json.loads((paths.REPOSITORY / "docs/result.schema.json").read_text())
+
+
+def result(*args: str, app: str = "testpmd") -> dict[str, Any]:
+    done = wiretime("run", app, "--json", "-", *args)
     assert done.returncode == 0, done.stderr
     value: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(value, SCHEMA)
     return value
 
 

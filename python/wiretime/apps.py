@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ DRIVER_MODULES = {
 # Queues of a direction that a program can use.
 QUEUES = {"8254x": 1, "82599": 16}
 RING = 1024
-# Buffers of a queue: both rings, what cores keep at hand, and bursts under way.
-BUFFERS_A_QUEUE = 2 * RING + 552
+# Buffers of a queue beside both rings: what cores keep at hand, and bursts under way.
+BUFFERS_A_QUEUE = 552
 BUFFERS_LEAST = 8192
 
 
@@ -77,13 +78,12 @@ TESTPMD = App(
     stop_input="stop\nshow port stats all\nshow port xstats all\nquit",
 )
 
-PEER = "02:00:00:00:00:01"  # the generator's address
 PING = App(
     name="ping",
     summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
     command=(
-        "/usr/bin/ip addr add 10.0.0.2/24 dev eth0 && /usr/bin/ip link set eth0 up && sleep 3 && "
-        f"/usr/bin/ip neigh add 10.0.0.1 lladdr {PEER} dev eth0 && wtctl mark 1 && wtctl wait-stop"
+        "/usr/bin/ip addr add 10.0.0.2/8 dev eth0 && /usr/bin/ip -6 addr add 2001:2:0:1::2/32 dev eth0 nodad && "
+        "/usr/bin/ip link set eth0 up && sleep 3 && wtctl mark 1 && wtctl wait-stop"
     ),
     forwards=False,
     traffic="ping",
@@ -101,6 +101,12 @@ def get(name: str) -> App:
     if name not in APPS:
         raise unknown("application", name, APPS)
     return APPS[name]
+
+
+def ring(command: str, option: str = "--rxd") -> int:
+    """Return the entries of a ring, as a command asks for them last."""
+    asked = re.findall(option + r"[= ](\d{1,6})\b", command)
+    return int(asked[-1]) if asked else RING
 
 
 def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
@@ -151,7 +157,9 @@ def command(
         if not app.interactive:
             raise WiretimeError(f"--app-commands: {app.name} takes no commands")
         options.append(app.interactive)
-    mbufs = max(BUFFERS_LEAST, wanted_queues * ports * BUFFERS_A_QUEUE + cores * 512)
+    # A program that runs out of buffers stands still: both rings can be full.
+    rings = ring(extra, "--rxd") + ring(extra, "--txd")
+    mbufs = max(BUFFERS_LEAST, wanted_queues * ports * (rings + BUFFERS_A_QUEUE) + cores * 512)
     text = app.command.format(
         last_core=cores - 1,
         workers=min(cores - 1, wanted_queues * ports),

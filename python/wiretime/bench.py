@@ -92,9 +92,9 @@ def bare() -> float:
 
 def engine(timing: str, seconds: float) -> tuple[float, float, float]:
     """Return MIPS, packets a host second and instructions a packet."""
-    _, settings, _, _ = run.check(
+    settings = run.check(
         run.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
-    )
+    ).settings
     command = SCRIPT.format(seconds=seconds)
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}, kernel_arguments=ARGUMENTS)
     # The measurement would end by itself: the program ends it here.
@@ -119,7 +119,7 @@ BUSY_SECONDS = "2ms"
 def busy_cores(cores: int, *changes: str) -> tuple[float, float, float]:
     """Return host seconds, instructions in millions and resident memory in MiB of ``cores`` busy cores."""
     platform = platforms.load(platforms.DEFAULT, [f"system.cores={cores}", *changes])
-    _, settings, _, _ = run.check(run.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"}))
+    settings = run.check(run.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"})).settings
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": BUSY.format(cores=cores), "WAITS": ""})
     peak = {"kib": 0, "pid": 0}
 
@@ -211,7 +211,7 @@ def main() -> None:
     seconds = host["traffic_seconds"]
     asked = result["configuration"]["run"]
     screen.print(
-        f"forwarding run, {load.describe(asked['sizes'])} at {asked['rate']}: {host['mips']:.0f} MIPS, "
+        f"forwarding run, {load.what(asked)}: {host['mips']:.0f} MIPS, "
         f"{forwarded / seconds:,.0f} packets/host s, whole run {time.monotonic() - began:.0f} s",
         highlight=False,
     )

@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, packets, platforms, profile, report, run, search, shell, statistics
+from wiretime import doctor, load, packets, platforms, profile, report, run, search, shell, statistics
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
 from wiretime.micro import hardware as hardware_rows
+from wiretime.search import show
 from wiretime.setup import steps
 
 app = typer.Typer(
@@ -47,6 +48,10 @@ Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each p
 Seed = Annotated[int, typer.Option(help="Seed.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
 AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
+Sizes = Annotated[str, typer.Option(help="Frame sizes, FCS included.")]
+Ports = Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")]
+TrialLength = Annotated[float, typer.Option(help="Factor of the length of trials: 1 is 20 turnovers of the ring.")]
+PlotFile = Annotated[Path | None, typer.Option(help="Draw bandwidth against loss into this file (.png, .svg, .pdf).")]
 OneSize = Annotated[int, typer.Option(help="Frame bytes, FCS included.")]
 
 
@@ -185,9 +190,14 @@ def run_command(
     packet_size: Annotated[
         str, typer.Option(help="Frame bytes, FCS included: 256; 64,128; 64:7,570:4,1518:1; 64-1518; imix.")
     ] = "256",
-    rate: Annotated[str, typer.Option(help="Offered load: frame bits a second.")] = "40Gbps",
-    duration: Annotated[str, typer.Option(help="Length of the measurement, simulated.")] = "2ms",
-    warmup: Annotated[str, typer.Option(help="Traffic before the measurement, simulated.")] = "500us",
+    rate: Annotated[str | None, typer.Option(help=f"Offered load: {load.RATES}.", show_default=run.RATE)] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Length of the measurement, simulated.", show_default="2ms; a whole trace")
+    ] = None,
+    warmup: Annotated[
+        str | None,
+        typer.Option(help="Traffic before the measurement, simulated.", show_default="500us; none of a trace"),
+    ] = None,
     follow: Annotated[str, typer.Option(help="Longest time to follow the measured packets to their end.")] = "5ms",
     seed: Seed = 1,
     changes: Changes = None,
@@ -195,7 +205,9 @@ def run_command(
     app_commands: Annotated[
         str | None, typer.Option(help="Commands for the application's prompt, such as 'set fwd macswap retry; start'.")
     ] = None,
-    timestamp_offset: Annotated[int, typer.Option(help="Where the probe is in the packet.")] = 42,
+    timestamp_offset: Annotated[
+        int | None, typer.Option(help="Where the probe is in the packet.", show_default="42; 62 with --ip 6")
+    ] = None,
     guest_limit: Annotated[
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
     ] = run.GUEST_LIMIT,
@@ -204,12 +216,38 @@ def run_command(
     nic: NicName = None,
     cores: Cores = None,
     queues: Queues = 1,
-    ports: Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")] = None,
+    ports: Ports = None,
     arrivals: Annotated[
         str, typer.Option(help="constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME.")
     ] = "constant",
     flows: Annotated[
         int | None, typer.Option(help="UDP flows of each generator (default 1; 1024 with --queues).")
+    ] = None,
+    flow_spread: Annotated[str, typer.Option(help=f"Flows' shares of the packets: {load.SPREADS}.")] = "round-robin",
+    flow_vary: Annotated[
+        str, typer.Option(help="What tells flows apart: ports (and addresses beyond 57344), or addresses.")
+    ] = "ports",
+    ip: Annotated[int, typer.Option(help="Version of the internet protocol: 4 or 6.")] = 4,
+    clients: Annotated[
+        int | None, typer.Option(help="Closed loop: so many clients of each port, who wait for answers.")
+    ] = None,
+    think: Annotated[
+        str, typer.Option(help="From an answer to the next request: a time, or exponential:TIME.")
+    ] = "0ns",
+    timeout: Annotated[str, typer.Option(help="When a client gives a request up.")] = "10ms",
+    replay: Annotated[
+        Path | None, typer.Option(help="Send a trace (pcap, pcapng): by its own clock, or at --rate by --arrivals.")
+    ] = None,
+    speed: Annotated[float, typer.Option(help="Factor of the trace's clock.")] = 1.0,
+    loops: Annotated[int, typer.Option(help="How often the trace is sent; 0: until --duration is over.")] = 1,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Send what can be sent of a damaged trace.")] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="OFFSET:LENGTH", help="Bytes of the frame that tell a trace's transactions apart."),
+    ] = None,
+    capture: Annotated[
+        str | None,
+        typer.Option(metavar="all|BEGIN+LENGTH", help="Write the wire, as wire.pcapng, in this time; needs --out."),
     ] = None,
     drop_classes: Annotated[str, typer.Option(help="wiretime, or gem5: the published state machine.")] = "wiretime",
     trace: Annotated[
@@ -243,22 +281,36 @@ def run_command(
         ports=ports,
         arrivals=arrivals,
         flows=flows,
+        flow_spread=flow_spread,
+        flow_vary=flow_vary,
+        internet=ip,
+        clients=clients,
+        think=think,
+        timeout=timeout,
+        replay=replay,
+        speed=speed,
+        loops=loops,
+        lenient=lenient,
+        key=key,
+        capture=capture,
         drop_classes=drop_classes,
         trace=trace,
     )
-    if trace is not None and out is None:
-        raise WiretimeError("--trace: needs --out DIR for its files")
-    if with_profile and out is None:
-        raise WiretimeError("--profile: needs --out DIR for its files")
-    run.check(request)
+    for option, wanted in (("--trace", trace), ("--profile", with_profile or None), ("--capture", capture)):
+        if wanted is not None and out is None:
+            raise WiretimeError(f"{option}: needs --out DIR for its files")
+    checked = run.check(request)
+    for warning in checked.trace.warnings if checked.trace else ():
+        notes.print(f"warning: {warning}", markup=False, highlight=False)
     if out is not None:
         run.prepare_folder(out)
+    file = out / run.CAPTURING if out is not None and capture is not None else None
     if notes.is_terminal:
         display = _Display()
         with display.bar:
-            done = run.execute(request, display)
+            done = run.execute(request, display, capture=file)
     else:
-        done = run.execute(request)
+        done = run.execute(request, capture=file)
     result, host = done.result, done.host
     if out is not None:
         run.write(out, done)
@@ -279,6 +331,7 @@ def _request(
     nic: str | None,
     cores: int | None,
     queues: int,
+    ports: int | None,
 ) -> run.Request:
     """Return the run that a search varies."""
     return run.Request(
@@ -290,30 +343,86 @@ def _request(
         nic=nic,
         cores=cores,
         queues=queues,
+        ports=ports,
     )
 
 
 def _tell(trial: search.Trial) -> None:
-    notes.print(search.line_of(trial), highlight=False, soft_wrap=True)
+    notes.print(show.line_of(trial), highlight=False, soft_wrap=True)
+
+
+def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
+    """Draw bandwidth against loss, and say where it is not monotone."""
+    curves = show.curves(trials)
+    print(show.terminal(curves, min(screen.width, 110)))
+    for remark in show.monotone(curves):
+        screen.print(f"not monotone: {remark}", style="yellow", highlight=False, soft_wrap=True)
+    if plot is not None:
+        show.plot(curves, plot, title)
 
 
 @app.command("msb")
 def msb_command(
     application: Application,
     platform: PlatformName = platforms.DEFAULT,
-    packet_sizes: Annotated[str, typer.Option(help="Frame sizes, FCS included.")] = STANDARD_SIZES,
+    packet_sizes: Sizes = STANDARD_SIZES,
     loss: Loss = 1.0,
+    ndr_pdr: Annotated[
+        bool, typer.Option("--ndr-pdr", help="NDR and PDR instead, by multiple loss ratio search (MLRsearch).")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Seeds, one boot each: the spread of the result.")] = 1,
+    trial_length: TrialLength = 1.0,
+    plot: PlotFile = None,
     nic: NicName = None,
     cores: Cores = None,
     queues: Queues = 1,
+    ports: Ports = None,
     seed: Seed = 1,
     changes: Changes = None,
     app_args: AppArgs = "",
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
-    found = search.msb(request, list(search.sizes_of(packet_sizes)), loss / 100, _tell)
-    screen.print(search.table(found, loss / 100))
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    sizes, threshold = list(show.sizes_of(packet_sizes)), search.share(loss)
+    if plot is not None:
+        show.check_plot(plot)
+    title = f"{application} on {platform}"
+    if ndr_pdr:
+        if seeds != 1:
+            raise WiretimeError("--seeds: not with --ndr-pdr, which repeats its trials")
+        ratios = search.ndr_pdr(request, sizes, _tell, trial_length)
+        _draw([trial for r in ratios for trial in r.trials], plot, title)
+        screen.print(show.ratios(ratios))
+        return
+
+    def tell_of(seed: int) -> search.Tell:
+        return _tell if seeds == 1 else lambda t: notes.print(f"seed {seed} {show.line_of(t)}", highlight=False)
+
+    runs, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
+    _draw([trial for found in runs[0] for trial in (*found.trials, *found.around)], plot, title)
+    screen.print(show.table(runs[0], threshold))
+    if seeds > 1:
+        screen.print(show.spreads(spreads, seeds))
+
+
+@app.command("rfc2544")
+def rfc2544_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_sizes: Sizes = STANDARD_SIZES,
+    trial_length: TrialLength = 1.0,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    ports: Ports = None,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    found = search.benchmarks(request, list(show.sizes_of(packet_sizes)), _tell, trial_length)
+    screen.print(show.benchmarks(found))
 
 
 @app.command("latency")
@@ -322,19 +431,22 @@ def latency_command(
     platform: PlatformName = platforms.DEFAULT,
     packet_size: OneSize = 256,
     loss: Loss = 1.0,
+    trial_length: TrialLength = 1.0,
     nic: NicName = None,
     cores: Cores = None,
     queues: Queues = 1,
+    ports: Ports = None,
     seed: Seed = 1,
     changes: Changes = None,
     app_args: AppArgs = "",
 ) -> None:
     """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
-    found, trials = search.latency(request, packet_size, loss / 100, _tell)
-    screen.print(search.table([found], loss / 100))
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    threshold = search.share(loss)
+    found, trials = search.latency(request, packet_size, threshold, _tell, trial_length)
+    screen.print(show.table([found], threshold))
     if found.best is not None:
-        screen.print(search.latencies(trials, found.best))
+        screen.print(show.latencies(trials, found.best))
 
 
 @app.command("ramp")
@@ -342,16 +454,24 @@ def ramp_command(
     application: Application,
     platform: PlatformName = platforms.DEFAULT,
     packet_size: OneSize = 256,
-    first: Annotated[str, typer.Option("--from", help="First rate.")] = "10Gbps",
-    last: Annotated[str, typer.Option("--to", help="Last rate.")] = "90Gbps",
-    steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 9,
+    first: Annotated[str, typer.Option("--from", help=f"First rate: {load.RATES}.")] = "10%",
+    last: Annotated[str, typer.Option("--to", help="Last rate.")] = "100%",
+    steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 10,
+    trial_length: TrialLength = 1.0,
+    plot: PlotFile = None,
     nic: NicName = None,
     cores: Cores = None,
     queues: Queues = 1,
+    ports: Ports = None,
     seed: Seed = 1,
     changes: Changes = None,
     app_args: AppArgs = "",
 ) -> None:
     """Offer one rate after the other, in one boot: bandwidth against loss."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues)
-    screen.print(search.curve(search.ramp(request, packet_size, search.rates(first, last, steps), _tell)))
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    if plot is not None:
+        show.check_plot(plot)
+    rates = search.rates(request, packet_size, first, last, steps)
+    trials = search.ramp(request, packet_size, rates, _tell, trial_length)
+    _draw(trials, plot, f"{application} on {platform}")
+    screen.print(show.curve(trials))

@@ -1,12 +1,14 @@
-"""What the generators send, as texts say it: sizes of packets and how they follow each other."""
+"""What the generators send, as texts say it: sizes of packets, rates, how packets follow each other, flows, clients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import wiretime._native as _native
-from wiretime.errors import WiretimeError
+from wiretime.errors import WiretimeError, unknown
 
 LENGTH_MIN, LENGTH_MAX = 64, 9000
 # The simple mix of traffic generators, as Ethernet frames; RFC 6985 lets every user define another.
@@ -14,13 +16,20 @@ IMIX = ((64, 7), (570, 4), (1518, 1))
 WEIGHT_MAX = 10_000
 BURST_MAX = 65_536
 SIZES = "a size, sizes (64,128), a mix with weights (64:7,570:4,1518:1), a range (64-1518), or imix"
+RATES = "bits a second (40Gbps), packets a second (10Mpps), or a share of the line (50%)"
+SPREADS = "round-robin, uniform, zipf:EXPONENT"
+VARY = ("ports", "addresses")
+FLOWS_MAX, ZIPF_FLOWS_MAX, CLIENTS_MAX, KEY_MAX = 1 << 24, 1 << 20, 1 << 20, 16
+PROBE = 18
+# Where a payload starts, by version of the internet protocol.
+PAYLOAD = {4: 42, 6: 62}
 ARRIVALS = "constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME"
 
 Sizes = dict[str, Any]
 
 
 def _number(option: str, text: str, what: str, low: int, high: int) -> int:
-    if not text.isdigit() or not low <= int(text) <= high:
+    if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
         raise WiretimeError(f"{option}: {what} {text!r} must be a whole number from {low} to {high}")
     return int(text)
 
@@ -30,7 +39,7 @@ def sizes(text: str | int) -> Sizes:
     option = f"--packet-size {text}"
 
     def length(part: str) -> int:
-        if not part.isdigit():
+        if not re.fullmatch(r"[0-9]{1,9}", part):
             raise WiretimeError(f"{option}: must be {SIZES}")
         if not LENGTH_MIN <= int(part) <= LENGTH_MAX:
             raise WiretimeError(f"{option}: allowed are {LENGTH_MIN} to {LENGTH_MAX} B, FCS included")
@@ -101,3 +110,115 @@ def arrivals(text: str) -> dict[str, Any]:
     if (kind, len(values)) not in forms:
         raise WiretimeError(f"{option}: allowed are {ARRIVALS}")
     return forms[kind, len(values)]()
+
+
+def mean(s: Mapping[str, Any]) -> Fraction:
+    """Return the mean length in bytes."""
+    if s["kind"] == "mix":
+        return Fraction(sum(size * weight for size, weight in s["parts"]), sum(weight for _, weight in s["parts"]))
+    low, high = extent(dict(s))
+    return Fraction(low + high, 2)
+
+
+def carried(link: Mapping[str, Any], length: Fraction) -> Fraction:
+    """Return the bits of frames a second that a link carries at a mean length."""
+    return Fraction(_native.parse_rate(link["rate"])) * length / (length + int(link["gap_bytes"]))
+
+
+def rate(option: str, text: str, link: Mapping[str, Any], length: Fraction) -> int:
+    """Return the bits of frames a second that a text names, for frames of a mean length.
+
+    Bits a second may exceed what the line carries: packets then leave back to back. Packets a second may not.
+    """
+    line = _native.parse_rate(link["rate"])
+    most = carried(link, length)
+    packets = float(most / 8 / length)
+    says = f"{float(most) / 1e9:.2f} Gb/s of frames, {packets / 1e6:.2f} Mpps, at {float(length):g} B"
+    number = text.strip()
+    try:
+        if number.endswith("%"):
+            text_share = number.removesuffix("%").strip()
+            if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text_share):
+                raise ValueError(f"share {text_share!r} must be a decimal number")
+            share = Fraction(text_share)
+            if not 0 < share <= 100:
+                raise WiretimeError(f"{option} {text}: allowed are above 0 to 100 % of the line ({says})")
+            return max(1, int(most * share / 100))
+        if number.endswith("pps"):
+            bits = _native.parse_rate(number.removesuffix("pps") + "bps") * length * 8
+            if bits > most:
+                raise WiretimeError(f"{option} {text}: the line carries {says}")
+            return int(bits)
+        bits_a_second = _native.parse_rate(number)
+    except ValueError as e:
+        raise WiretimeError(f"{option}: {e}; or packets a second (10Mpps), or a share of the line (50%)") from None
+    if bits_a_second > line:
+        raise WiretimeError(
+            f"{option} {text}: above the link's {link['rate']} (--set link.rate={text}), which carries {says}"
+        )
+    return bits_a_second
+
+
+def flows(count: int, spread: str, vary: str) -> dict[str, Any]:
+    """Return flows: how many, their shares of the packets, and what distinguishes them."""
+    if not 1 <= count <= FLOWS_MAX:
+        raise WiretimeError(f"--flows {count}: allowed are 1 to {FLOWS_MAX}")
+    if vary not in VARY:
+        raise unknown("flow field", vary, VARY)
+    kind, _, value = spread.partition(":")
+    found: dict[str, Any] = {"kind": kind}
+    if kind == "zipf":
+        try:
+            found["exponent"] = float(value)
+        except ValueError:
+            raise WiretimeError(f"--flow-spread {spread}: exponent {value!r} must be a number") from None
+        if not 0 < found["exponent"] <= 10:
+            raise WiretimeError(f"--flow-spread {spread}: allowed are exponents above 0 to 10")
+        if count > ZIPF_FLOWS_MAX:
+            raise WiretimeError(f"--flows {count}: allowed with zipf are 1 to {ZIPF_FLOWS_MAX}")
+    elif kind not in ("round-robin", "uniform") or value:
+        raise WiretimeError(f"--flow-spread {spread}: allowed are {SPREADS}")
+    return {"count": count, "spread": found, "vary": vary}
+
+
+def clients(count: int, think: str, timeout: str) -> dict[str, Any]:
+    """Return clients of a closed loop."""
+    if not 1 <= count <= CLIENTS_MAX:
+        raise WiretimeError(f"--clients {count}: allowed are 1 to {CLIENTS_MAX}")
+    head, colon, value = think.partition(":")
+    time = value if colon else think
+    if colon and head != "exponential":
+        raise WiretimeError(f"--think {think}: must be a time, or exponential:TIME")
+    for option, text in (("--think", time), ("--timeout", timeout)):
+        try:
+            ps = _native.parse_duration(text)
+        except ValueError as e:
+            raise WiretimeError(f"{option}: {e}") from None
+        if option == "--timeout" and ps == 0:
+            raise WiretimeError("--timeout: must be above zero")
+    return {"clients": count, "think": time, "exponential": bool(colon), "timeout": timeout}
+
+
+def probe(offset: int | None, internet: int, shortest: int) -> int:
+    """Return where the probe is in a packet."""
+    first = PAYLOAD[internet]
+    last = shortest - 4 - PROBE
+    if last < first:
+        raise WiretimeError(
+            f"--packet-size {shortest}: a probe in UDP over IPv{internet} needs {first + PROBE + 4} B and more"
+        )
+    if offset is None:
+        return first
+    if not first <= offset <= last:
+        raise WiretimeError(f"--timestamp-offset {offset}: allowed are {first} to {last} at {shortest} B")
+    return offset
+
+
+def what(run: Mapping[str, Any]) -> str:
+    """Return a run's load as a person reads it."""
+    asked = run["load"]
+    if asked["play"] is not None:
+        return "a trace" + (f" at {asked['rate']}" if asked["play"]["clock"]["kind"] == "rate" else "")
+    if asked["clients"] is not None:
+        return f"{describe(asked['sizes'])} from {asked['clients']['clients']} clients"
+    return f"{describe(asked['sizes'])} at {asked['rate']}"

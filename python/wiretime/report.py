@@ -18,6 +18,14 @@ def _latency(ns: float) -> str:
     return f"{ns / 1000:.2f} us" if ns >= 10_000 else f"{ns:.0f} ns"
 
 
+def _measured(result: Mapping[str, Any]) -> str:
+    """Return how long the measurement was: of a trace, as long as it took."""
+    run = result["configuration"]["run"]
+    if run["until_end"] and result["statistics"]:
+        return f"{result['statistics']['time_ps'] / 1e9:.3f} ms"
+    return str(run["duration"])
+
+
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
 
@@ -43,7 +51,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     c, p, s = result["cohort"], result["configuration"], result["statistics"]
     run = p["run"]
     t = Table(
-        title=f"{result['app']['name']} on {p['platform']['name']}: {load.describe(run['sizes'])} at {run['rate']}",
+        title=f"{result['app']['name']} on {p['platform']['name']}: {load.what(run)}",
         box=box.SIMPLE_HEAD,
         show_header=False,
         title_justify="left",
@@ -71,6 +79,9 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     ):
         if c[key]:
             row(name, _percent(c[key], c["offered"]), note)
+    given_up = sum(port["given_up"] for port in result["ports"])
+    if given_up:
+        row("given up", str(given_up), "requests whose answer did not come in time")
     latency = result["latency_ns"]
     if latency:
         row(
@@ -88,7 +99,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     row(
         "simulated",
         f"{result['execution']['simulated_ns'] / 1e9:.2f} s",
-        f"from power-on; {run['duration']} measured after {run['warm_up']}",
+        f"from power-on; {_measured(result)} measured after {run['warm_up']}",
     )
     row(
         "host",

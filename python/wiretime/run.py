@@ -9,11 +9,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, load, platforms, profile, timeline, vm
+from wiretime import __version__, apps, load, platforms, profile, replay, timeline, vm
 from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
@@ -22,7 +23,11 @@ SCHEMA_VERSION = 1
 MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
 GUEST_LIMIT = "60s"
 SERIES_MAX = 10_000
-FLOWS, FLOWS_MAX = 1024, 1 << 24
+FLOWS = 1024
+RATE, DURATION, WARM_UP = "40Gbps", "2ms", "500us"
+EVER = "1000000s"
+# The capture until the run is over.
+CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
@@ -35,15 +40,17 @@ class Request:
     app: str = "testpmd"
     platform: str = platforms.DEFAULT
     packet_size: int | str = 256
-    rate: str = "40Gbps"
-    duration: str = "2ms"
-    warm_up: str = "500us"
+    # None: 40 Gb/s; of a trace: its own clock.
+    rate: str | None = None
+    # None: 2 ms after 500 us; of a trace: all of it.
+    duration: str | None = None
+    warm_up: str | None = None
     follow: str = "5ms"
     seed: int = 1
     changes: Sequence[str] = ()
     app_args: str = ""
     app_commands: str | None = None
-    timestamp_offset: int = 42
+    timestamp_offset: int | None = None
     guest_limit: str = GUEST_LIMIT
     interval: str = "0ns"
     profile: bool = False
@@ -53,6 +60,18 @@ class Request:
     ports: int | None = None
     arrivals: str = "constant"
     flows: int | None = None
+    flow_spread: str = "round-robin"
+    flow_vary: str = "ports"
+    internet: int = 4
+    clients: int | None = None
+    think: str = "0ns"
+    timeout: str = "10ms"
+    replay: Path | None = None
+    speed: float = 1.0
+    loops: int = 1
+    lenient: bool = False
+    key: str | None = None
+    capture: str | None = None
     drop_classes: str = "wiretime"
     trace: str | None = None
     # For the project's own tests; see the engine's settings.
@@ -77,72 +96,178 @@ def _machine(r: Request) -> dict[str, Any]:
     return platforms.load(r.platform, [*changes, *r.changes])
 
 
-def _trace(text: str | None, duration: int) -> tuple[str, str]:
-    """Return begin and length of the timeline's window."""
+def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
+    """Return begin and length of a part of the measurement."""
     if text is None:
         return "0ns", "0ns"
     begin, _, length = text.partition("+")
     window = (begin, length or "20us")
-    start, span = (_quantity("--trace", part, _native.parse_duration) for part in window)
+    start, span = (_quantity(option, part, _native.parse_duration) for part in window)
     if span == 0 or start + span > duration:
-        raise WiretimeError(f"--trace {text}: must be BEGIN+LENGTH inside the measurement")
+        raise WiretimeError(f"{option} {text}: must be BEGIN+LENGTH inside the measurement")
     return window
 
 
-def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Command]:
-    """Check everything that can be wrong before the guest boots; returns platform, settings, app and its command."""
+def _recognition(r: Request) -> dict[str, Any]:
+    """Return how answers are told from each other."""
+    if r.key is None:
+        return {"by": "buffer" if r.replay else "probe"}
+    if r.replay is None:
+        raise WiretimeError("--key: only of a trace's packets (--replay); others carry a probe")
+    offset, _, length = r.key.partition(":")
+    if not (re.fullmatch(r"[0-9]{1,4}:[0-9]{1,2}", r.key) and 1 <= int(length) <= load.KEY_MAX and int(offset) <= 9000):
+        raise WiretimeError(f"--key {r.key}: must be OFFSET:LENGTH in bytes of the frame, of 1 to {load.KEY_MAX}")
+    return {"by": "key", "offset": int(offset), "length": int(length)}
+
+
+def _unless_default(r: Request, field: str, why: str) -> None:
+    """Raise where a field was set that has no meaning here."""
+    if str(getattr(r, field)) != str(getattr(Request, field)):
+        option = "ip" if field == "internet" else field.replace("_", "-")
+        raise WiretimeError(f"--{option}: {why}")
+
+
+def _combinations(r: Request) -> None:
+    """Raise where an option would be ignored."""
+    rules: list[tuple[bool, Sequence[str], str]] = [
+        (r.replay is None, ("speed", "loops", "lenient"), "only with --replay"),
+        (
+            r.replay is not None,
+            ("packet_size", "flows", "flow_spread", "flow_vary", "internet"),
+            "not with --replay, whose packets are what they are",
+        ),
+        (r.replay is not None and r.rate is None, ("arrivals",), "with --replay only at a --rate"),
+        (r.replay is not None and r.rate is not None, ("speed",), "not with --rate, which replaces the trace's clock"),
+        (r.clients is None, ("think", "timeout"), "only with --clients"),
+        (
+            r.clients is not None,
+            ("arrivals", "flows", "flow_spread"),
+            "not with --clients: each is a flow, and sends when it is answered",
+        ),
+    ]
+    for applies, fields, why in rules:
+        for field in fields if applies else ():
+            _unless_default(r, field, why)
+
+
+def _load(
+    r: Request, app: apps.App, platform: Mapping[str, Any], queues: int
+) -> tuple[dict[str, Any], replay.Trace | None]:
+    """Return what the generators send, and the trace that it comes from."""
+    link = platform["link"]
+    _combinations(r)
+    if r.internet not in load.PAYLOAD:
+        raise WiretimeError(f"--ip {r.internet}: allowed are 4 and 6")
+    trace = None
+    sizes = load.sizes(r.packet_size)
+    if r.replay is not None:
+        if r.clients is not None:
+            raise WiretimeError("--clients: not with --replay")
+        if r.timestamp_offset is not None:
+            raise WiretimeError("--timestamp-offset: not with --replay, whose bytes stay as they are")
+        # Before the trace starts, small packets find out whether the program polls.
+        sizes = load.sizes(64)
+        rate = None
+        found, odd = replay.look(r.replay, r.lenient)
+        if r.rate is not None:
+            rate = load.rate("--rate", r.rate, link, Fraction(found["bytes"], found["packets"]))
+        trace = replay.check(r.replay, found, odd, r.speed, rate, r.loops, r.duration is not None)
+        bits = rate or _native.parse_rate(link["rate"])
+    elif r.clients is not None:
+        if r.rate is not None:
+            raise WiretimeError("--rate: not with --clients, who send as fast as they are answered")
+        bits = _native.parse_rate(link["rate"])
+    else:
+        bits = load.rate("--rate", r.rate or RATE, link, load.mean(sizes))
+    # Enough flows for every entry of an indirection table to be hit.
+    flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
+    asked = {
+        "traffic": app.traffic,
+        "internet": f"v{r.internet}",
+        "sizes": sizes,
+        # As the user wrote it where that says all.
+        "rate": r.rate if r.rate and r.rate.endswith("bps") else (RATE if not r.rate and not trace else f"{bits}bps"),
+        "arrivals": load.arrivals(r.arrivals),
+        "flows": load.flows(flows, r.flow_spread, r.flow_vary),
+        "recognition": _recognition(r),
+        "timestamp_offset": load.probe(r.timestamp_offset, r.internet, load.extent(sizes)[0]),
+        "packets": None,
+        "clients": None if r.clients is None else load.clients(r.clients, r.think, r.timeout),
+        "play": trace.play if trace else None,
+        "seed": r.seed,
+    }
+    if r.clients is not None:
+        asked["rate"] = link["rate"]
+        # Each client is a flow.
+        asked["flows"] = load.flows(r.clients, "round-robin", r.flow_vary)
+    return asked, trace
+
+
+class Checked(NamedTuple):
+    """A request that can be run: what the engine is told, what the guest does, the trace that is played."""
+
+    platform: dict[str, Any]
+    settings: dict[str, Any]
+    app: apps.App
+    command: apps.Command
+    trace: replay.Trace | None
+
+
+def check(r: Request) -> Checked:
+    """Check everything that can be wrong before the guest boots."""
     app = apps.get(r.app)
     platform = _machine(r)
-    sizes = load.sizes(r.packet_size)
-    shortest, longest = load.extent(sizes)
-    rate = _quantity("--rate", r.rate, _native.parse_rate)
-    line = _native.parse_rate(platform["link"]["rate"])
-    if rate > line:
-        raise WiretimeError(f"--rate {r.rate}: above the link's {platform['link']['rate']} (--set link.rate={r.rate})")
+    if not 0 <= r.seed < 2**32:
+        raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
+    queues = apps.queues(app, platform, r.queues)
+    asked, trace = _load(r, app, platform, queues)
+    if trace and r.loops == 0 and r.duration is None:
+        raise WiretimeError("--loops 0: a trace without end needs --duration")
+    duration = r.duration or (f"{trace.expected_ps}ps" if trace else DURATION)
+    warm_up = r.warm_up or ("0ns" if trace else WARM_UP)
     for option, text in (
-        ("--duration", r.duration),
-        ("--warmup", r.warm_up),
+        ("--duration", duration),
+        ("--warmup", warm_up),
         ("--follow", r.follow),
         ("--guest-limit", r.guest_limit),
         ("--interval", r.interval),
     ):
         _quantity(option, text, _native.parse_duration)
-    if _native.parse_duration(r.duration) == 0:
+    length = _native.parse_duration(duration)
+    if length == 0:
         raise WiretimeError("--duration 0: must be above zero")
     step = _native.parse_duration(r.interval)
-    if step and _native.parse_duration(r.duration) // step > SERIES_MAX:
-        raise WiretimeError(f"--interval {r.interval}: more than {SERIES_MAX} steps in {r.duration}")
-    if not 0 <= r.seed < 2**32:
-        raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
-    last = shortest - 4 - 18
-    if not 42 <= r.timestamp_offset <= last:
-        raise WiretimeError(f"--timestamp-offset {r.timestamp_offset}: allowed are 42 to {last} at {shortest} B")
-    queues = apps.queues(app, platform, r.queues)
+    if step and length // step > SERIES_MAX:
+        raise WiretimeError(f"--interval {r.interval}: more than {SERIES_MAX} steps in {duration}")
+    longest = load.extent(asked["sizes"])[1]
+    if trace:
+        longest = max(longest, trace.summary["longest"])
+        if longest > app.sizes[1]:
+            raise WiretimeError(
+                f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
+            )
     command = apps.command(app, platform, longest, r.app_args, queues, r.app_commands)
-    # Enough flows for every entry of an indirection table to be hit.
-    flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
-    if not 1 <= flows <= FLOWS_MAX:
-        raise WiretimeError(f"--flows {flows}: allowed are 1 to {FLOWS_MAX}")
     if r.drop_classes not in DROP_CLASSES:
         raise unknown("drop classes", r.drop_classes, DROP_CLASSES)
-    trace_start, trace_length = _trace(r.trace, _native.parse_duration(r.duration))
+    trace_start, trace_length = _window("--trace", r.trace, length)
+    # "all" reaches beyond the measurement: to the end of the packets that are followed.
+    everything = ("0ns", EVER)
+    capture = everything if r.capture == "all" else _window("--capture", r.capture, length)
     settings = {
-        "traffic": app.traffic,
-        "sizes": sizes,
-        "rate": r.rate,
-        "timestamp_offset": r.timestamp_offset,
-        "warm_up": r.warm_up,
-        "duration": r.duration,
+        "load": asked,
+        "trace_file": str(trace.path) if trace else None,
+        "until_end": trace is not None and r.duration is None,
+        "warm_up": warm_up,
+        "duration": duration,
         "follow": r.follow,
         "guest_limit": r.guest_limit,
-        "seed": r.seed,
         "interval": r.interval,
-        "arrivals": load.arrivals(r.arrivals),
-        "flows": flows,
         "queues": queues,
         "drop_classes": r.drop_classes,
         "trace_start": trace_start,
         "trace_length": trace_length,
+        "capture_start": capture[0],
+        "capture_length": capture[1],
         "profile": r.profile,
         "forwards": app.forwards,
         "mac": list(MAC),
@@ -154,7 +279,7 @@ def check(r: Request) -> tuple[dict[str, Any], dict[str, Any], apps.App, apps.Co
         "ignore_hidden_accesses": False,
         **(r.engine or {}),
     }
-    return platform, settings, app, command
+    return Checked(platform, settings, app, command, trace)
 
 
 def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, with_symbols: bool = False) -> vm.Guest:
@@ -225,10 +350,13 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
 
     Raises ``GuestError`` where the guest or the ledger failed, ``WiretimeError`` for anything else.
     """
-    platform, settings, app, command = check(r)
+    platform, settings, app, command, trace = check(r)
     g = guest(app, platform, command, with_symbols=r.profile)
     trials = options.get("on_trial") is not None
-    machine = vm.Machine(platform, settings, replace(g, texts={"layout": _layout(r.seed)}), trials=trials)
+    capture = options.pop("capture", None)
+    machine = vm.Machine(
+        platform, settings, replace(g, texts={"layout": _layout(r.seed)}), trials=trials, capture=capture
+    )
     began = time.monotonic()
     outcome = machine.run(progress, **options)
     wall = time.monotonic() - began
@@ -244,6 +372,9 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         **engine,
         "program": program_counters(app, outcome.console),
     }
+    if trace is not None:
+        result["trace"] = trace.summary
+        result["warnings"] = [*trace.warnings, *result["warnings"]]
     status = engine["guest"]["status"]
     if status != 0:
         raise GuestError(f"{app.name} ended with status {status}", vm.tail(outcome.console))
@@ -278,6 +409,9 @@ def write(folder: Path, done: Execution) -> None:
         profile.write(folder, done.profile)
     if done.trace is not None:
         timeline.write(folder, done.trace)
+    captured = folder / CAPTURING
+    if captured.exists():
+        captured.rename(folder / "wire.pcapng")
     for name, text in (
         ("console.log", done.console),
         ("host.json", json.dumps(done.host, indent=1) + "\n"),

@@ -26,6 +26,9 @@ from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import guest, qemu
 from wiretime.setup.parts import GUEST, QEMU
 
+# Guests of this process that run now.
+_running: set[subprocess.Popen[bytes]] = set()
+
 Progress = Callable[[Mapping[str, Any]], None]
 
 # The result of a trial to the next one's settings, or None where none follows.
@@ -114,6 +117,12 @@ def misfit(stderr: str) -> str:
     return lines[-1] if lines else "QEMU ended without a word"
 
 
+def kill_all() -> None:
+    """End every guest of this process."""
+    for process in list(_running):
+        process.kill()
+
+
 class Machine:
     """A QEMU command line and its descriptors."""
 
@@ -127,6 +136,7 @@ class Machine:
         kernel: Path | None = None,
         accel: str = "",
         trials: bool = False,
+        capture: Path | None = None,
     ):
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
@@ -139,6 +149,7 @@ class Machine:
         self.config = self._keep(anonymous("wiretime-config", config))
         self.initrd = self._keep(anonymous("wiretime-initrd", initramfs((image / "base.cpio").read_bytes(), g)))
         self.console = self._keep(anonymous("wiretime-console"))
+        self.capture = self._file(capture) if capture else -1
         self.output, output = os.pipe()
         self._keep(output)
         # Trials of one boot are asked for here.
@@ -178,6 +189,7 @@ class Machine:
                 *[f"{name}={fd}" for name, fd in sockets.items()],
                 f"output={output}",
                 *([f"input={asked}"] if trials else []),
+                *([f"capture={self.capture}"] if capture else []),
             ]
         )
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
@@ -198,7 +210,7 @@ class Machine:
             "-rtc",
             "base=2025-01-01,clock=vm",
             "-seed",
-            str(run["seed"]),
+            str(run["load"]["seed"]),
             "-kernel",
             str(kernel or image / "kernel"),
             "-initrd",
@@ -216,6 +228,12 @@ class Machine:
             "-plugin",
             plugin,
         ]
+
+    def _file(self, path: Path) -> int:
+        try:
+            return self._keep(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
+        except OSError as e:
+            raise WiretimeError(f"{path}: {e.strerror}") from None
 
     def _keep(self, fd: int) -> int:
         os.set_inheritable(fd, True)
@@ -245,9 +263,11 @@ class Machine:
             start_new_session=not terminal,
             **options,
         )
+        _running.add(process)
         try:
             yield process
         finally:
+            _running.discard(process)
             if process.poll() is None:
                 process.kill()
             process.wait()

@@ -3,7 +3,7 @@
 use std::time::Instant;
 use wiretime_hw::nic::loopback::measure;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
+use wiretime_hw::wire::{Load, Sizes};
 
 const PACKETS: u64 = 2_000_000;
 
@@ -20,15 +20,8 @@ fn main() {
         if only.is_some_and(|o| o != size) {
             continue;
         }
-        let load = Load {
-            traffic: Traffic::Udp,
-            sizes: Sizes::Fixed { size },
-            rate: rate.parse().expect("a rate"),
-            timestamp_offset: 42,
-            arrivals: Arrivals::Constant,
-            flows: 1,
-            seed: 1,
-        };
+        let load =
+            Load { sizes: Sizes::Fixed { size }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
         let begin = Instant::now();
         let o = measure(&p, &load, PACKETS, 1024, forwards).expect("a load");
         let seconds = begin.elapsed().as_secs_f64();

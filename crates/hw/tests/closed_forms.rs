@@ -6,7 +6,7 @@
 
 use wiretime_hw::nic::loopback::{measure, Outcome};
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
+use wiretime_hw::wire::{Arrivals, Load, Sizes};
 
 /// Long enough for buffers of whole pages, which payloads do not cross.
 const LENGTH: u32 = 2100;
@@ -40,13 +40,11 @@ fn service(p: &Platform, length: u32) -> (f64, f64) {
 
 fn load(length: u32, gbps: f64, arrivals: Arrivals, seed: u64) -> Load {
     Load {
-        traffic: Traffic::Udp,
         sizes: Sizes::Fixed { size: length },
         rate: format!("{}bps", (gbps * 1e9) as u64).parse().expect("a rate"),
-        timestamp_offset: 42,
         arrivals,
-        flows: 1,
         seed,
+        ..Load::default()
     }
 }
 

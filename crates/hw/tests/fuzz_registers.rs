@@ -9,7 +9,7 @@ use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
 use wiretime_hw::nic::{e1000, ixgbe, shared_pages, Controller, DropClasses, LocalPages, Model, Port, Shared};
 use wiretime_hw::params::{Interface, Platform};
-use wiretime_hw::wire::{Arrivals, Generator, Load, Sink, Sizes, Traffic};
+use wiretime_hw::wire::{Arrivals, Flows, Generator, Load, Recognition, Sink, Sizes};
 
 const ACCESSES: u64 = 500_000;
 const MEMORY: u64 = 1 << 20;
@@ -139,20 +139,19 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     let p = platform();
     let mut memory = MemorySystem::new(&p, 1);
     let load = Load {
-        traffic: Traffic::Udp,
         sizes: Sizes::Fixed { size: 64 },
         rate: "1Gbps".parse().unwrap(),
-        timestamp_offset: 42,
         arrivals: Arrivals::Poisson,
-        flows: 50,
+        flows: Flows { count: 50, ..Flows::default() },
         seed,
+        ..Load::default()
     };
     let generator = Generator::new(&load, 0, (p.link.rate, p.link.gap_bytes), MAC).unwrap();
     let shared_range = shared_pages(interface);
     let registers = Model::new(interface, MAC, LocalPages::new(shared_range.clone()));
     let queues = registers.queues();
     let mut port = Port::new(&p, 0, registers, generator, DropClasses::Wiretime);
-    let mut shared = Shared::new(1, queues, true, Sink::new(42));
+    let mut shared = Shared::new(1, queues, true, Sink::new(Recognition::Probe, 42));
     shared.cohort = 1000..1_000_000_000;
     port.start_traffic(0, &mut shared);
     let mut ram = Ram { bytes: (0..MEMORY).map(|i| (i * 7) as u8).collect(), outside: Cell::new(0) };

@@ -36,6 +36,21 @@ fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
     Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
 }
 
+/// What is in a capture file, as JSON: packets, bytes, lengths, span, and the first problem with packet and offset.
+///
+/// Raises `OSError` where the file cannot be opened.
+#[pyfunction]
+fn capture_summary(py: Python<'_>, path: &str) -> PyResult<String> {
+    let file = std::fs::File::open(path)?;
+    let s = py.detach(|| wiretime_capture::summary(file));
+    let found = serde_json::json!({
+        "packets": s.packets, "bytes": s.bytes, "shortest": s.shortest, "longest": s.longest, "span_ps": s.span,
+        "out_of_order": s.out_of_order, "cut": s.cut, "skipped": s.skipped,
+        "problem": s.problem.map(|p| p.to_string()),
+    });
+    Ok(found.to_string())
+}
+
 /// Every statistic: groups with path, names, units, meanings, as JSON.
 #[pyfunction]
 fn statistics() -> String {
@@ -78,6 +93,7 @@ fn quantity_error(e: wiretime_base::QuantityError) -> PyErr {
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(platform_schema, m)?)?;
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
+    m.add_function(wrap_pyfunction!(capture_summary, m)?)?;
     m.add_function(wrap_pyfunction!(statistics, m)?)?;
     m.add_function(wrap_pyfunction!(probe_dma, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;

@@ -6,11 +6,12 @@ use serde_json::{json, Value};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::time::Instant;
-use wiretime_base::{BitRate, Duration};
+use wiretime_base::Duration;
 use wiretime_hw::nic::DropClasses;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
+use wiretime_hw::wire::Load;
 
 /// A run, as the command line describes it.
 #[derive(Deserialize)]
@@ -48,15 +49,12 @@ pub enum StartAt {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
-    pub traffic: Traffic,
-    pub sizes: Sizes,
-    pub rate: BitRate,
-    pub timestamp_offset: u32,
-    pub arrivals: Arrivals,
-    /// Flows of each generator.
-    pub flows: u32,
-    /// Start of the generators' random numbers.
-    pub seed: u64,
+    /// What the generators send.
+    pub load: Load,
+    /// The trace that the load plays.
+    pub trace_file: Option<PathBuf>,
+    /// The measurement ends when the load does; its length is only what is expected.
+    pub until_end: bool,
     /// Who decides classes of drops.
     pub drop_classes: DropClasses,
     /// Receive queues that the program was asked to use, for results by queue.
@@ -64,6 +62,9 @@ pub struct RunSettings {
     /// A timeline of this time of the measurement; a length of 0: none.
     pub trace_start: Duration,
     pub trace_length: Duration,
+    /// A capture of the wire in this time of the measurement; a length of 0: none.
+    pub capture_start: Duration,
+    pub capture_length: Duration,
     pub warm_up: Duration,
     pub duration: Duration,
     /// Longest time to follow the cohort after the measurement.
@@ -88,21 +89,6 @@ pub struct RunSettings {
     pub ignore_hidden_accesses: bool,
 }
 
-impl RunSettings {
-    /// What the generators send.
-    pub fn load(&self) -> Load {
-        Load {
-            traffic: self.traffic,
-            sizes: self.sizes.clone(),
-            rate: self.rate,
-            timestamp_offset: self.timestamp_offset,
-            arrivals: self.arrivals,
-            flows: self.flows,
-            seed: self.seed,
-        }
-    }
-}
-
 /// All that the engine is told.
 pub struct Config {
     pub platform: Platform,
@@ -112,15 +98,17 @@ pub struct Config {
     output: OwnedFd,
     /// Where the next trial is asked for, where there are several in one boot.
     input: Option<OwnedFd>,
+    /// Where the capture of the wire goes.
+    capture: Option<OwnedFd>,
 }
 
 /// A trial: another measurement in the same boot, under another load.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    pub sizes: Sizes,
-    pub rate: BitRate,
-    pub arrivals: Arrivals,
+    pub load: Load,
+    /// Nothing is sent for so long before.
+    pub idle: Duration,
     pub warm_up: Duration,
     pub duration: Duration,
     /// Longest time to follow the cohort.
@@ -128,7 +116,8 @@ pub struct Trial {
 }
 
 impl Config {
-    /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`.
+    /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
+    /// `input=FD` and `capture=FD`.
     pub fn load(args: &[String]) -> Result<Self, String> {
         let value = |key: &str| {
             args.iter()
@@ -151,7 +140,13 @@ impl Config {
             control_fd: fd("control")?,
             output: fd("output")?,
             input: if value("input").is_ok() { Some(fd("input")?) } else { None },
+            capture: if value("capture").is_ok() { Some(fd("capture")?) } else { None },
         })
+    }
+
+    /// The file of the capture, where one is wanted.
+    pub fn capture(&self) -> Option<File> {
+        self.capture.as_ref().and_then(|fd| fd.try_clone().ok()).map(File::from)
     }
 }
 

@@ -39,14 +39,14 @@ def measure(
 ) -> dict[Job, float]:
     """Return nanoseconds an operation of every job."""
     table = machine(platform, changes)
-    _, settings, _, _ = run.check(
+    settings = run.check(
         run.Request(
             rate="1Mbps",
             duration="1000s",
             guest_limit="1000s",
             engine={"warm_up": "0ns", "start_at": "mark", **engine},
         )
-    )
+    ).settings
     words = " ".join(f"{name} {argument}" for name, argument in jobs)
     settings_text = {"MODULES": "", "BIND": "", "COMMAND": f"bench {words}", "WAITS": ""}
     pages = (_huge_mib(jobs) + SPARE_MIB) // HUGE_MIB

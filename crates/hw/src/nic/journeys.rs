@@ -1,7 +1,6 @@
 //! Latency by hop: when each packet passed which point. The hops of a packet add up to its latency, exactly.
 
-use crate::wire::ID_BITS;
-use hdrhistogram::Histogram;
+use crate::wire::{Latencies, ID_BITS};
 use serde::Serialize;
 use wiretime_base::Ps;
 
@@ -44,12 +43,11 @@ pub const HOPS: [(&str, &str); POINTS] = [
 const FOLLOWED: usize = 1 << 17;
 /// Ports whose packets are told apart.
 const PORTS: usize = 16;
-const LONGEST: Ps = 1_000_000_000_000;
-const DIGITS: u8 = 3;
 
 #[derive(Clone, Copy)]
 struct Journey {
     id: u64,
+    flow: u32,
     at: [Ps; POINTS],
 }
 
@@ -73,42 +71,34 @@ fn slot(id: u64) -> usize {
 }
 
 /// The journeys of packets.
+#[derive(Default)]
 pub struct Journeys {
     slots: Vec<Journey>,
-    histograms: Vec<Histogram<u64>>,
-    sums: [u128; POINTS],
-    max: [Ps; POINTS],
+    hops: [Latencies; POINTS],
     /// Packets told by hop.
     pub complete: u64,
     /// Packets that came back without having been seen at every point.
     pub incomplete: u64,
 }
 
-impl Default for Journeys {
-    fn default() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("bounds are constants");
-        Self {
-            slots: Vec::new(),
-            histograms: (0..POINTS).map(|_| histogram()).collect(),
-            sums: [0; POINTS],
-            max: [0; POINTS],
-            complete: 0,
-            incomplete: 0,
-        }
-    }
-}
-
 impl Journeys {
-    /// Packet `id` left at `departed` and is in the FIFO at `arrived`.
+    /// Packet `id` of a flow left at `departed` and is in the FIFO at `arrived`.
     #[inline]
-    pub fn begins(&mut self, id: u64, departed: Ps, arrived: Ps) {
+    pub fn begins(&mut self, (id, flow): (u64, u32), departed: Ps, arrived: Ps) {
         if slot(id) >= self.slots.len() {
             let end = slot(id) / FOLLOWED * FOLLOWED + FOLLOWED;
-            self.slots.resize(end, Journey { id: u64::MAX, at: [Ps::MAX; POINTS] });
+            self.slots.resize(end, Journey { id: u64::MAX, flow: 0, at: [Ps::MAX; POINTS] });
         }
         let mut at = [Ps::MAX; POINTS];
         (at[0], at[1]) = (departed, arrived);
-        self.slots[slot(id)] = Journey { id, at };
+        self.slots[slot(id)] = Journey { id, flow, at };
+    }
+
+    /// When a packet that is followed left, and its flow.
+    #[inline]
+    #[must_use]
+    pub fn origin(&self, id: u64) -> Option<(Ps, u32)> {
+        self.slots.get(slot(id)).filter(|j| j.id == id).map(|j| (j.at[0], j.flow))
     }
 
     /// Packet `id` passes a point at `t`; the first time counts.
@@ -134,10 +124,7 @@ impl Journeys {
         self.complete += 1;
         for hop in 0..POINTS {
             let to = if hop + 1 < POINTS { j.at[hop + 1] } else { t };
-            let time = to - j.at[hop];
-            self.histograms[hop].saturating_record(time.max(1));
-            self.sums[hop] += u128::from(time);
-            self.max[hop] = self.max[hop].max(time);
+            self.hops[hop].record(to - j.at[hop]);
         }
     }
 
@@ -157,16 +144,17 @@ impl Journeys {
         HOPS.iter()
             .enumerate()
             .map(|(i, &(name, meaning))| {
-                let at = |q| ns(self.histograms[i].value_at_quantile(q).min(self.max[i]));
+                let hop = &self.hops[i];
+                let at = |q| ns(hop.quantile(q));
                 Hop {
                     name,
                     meaning,
-                    mean: self.sums[i] as f64 / self.complete as f64 / 1000.0,
+                    mean: hop.mean() / 1000.0,
                     median: at(0.5),
                     p90: at(0.9),
                     p99: at(0.99),
                     p999: at(0.999),
-                    max: ns(self.max[i]),
+                    max: ns(hop.max()),
                 }
             })
             .collect()
@@ -182,7 +170,7 @@ mod tests {
         let mut j = Journeys::default();
         for id in 0..10u64 {
             let t = id * 100_000;
-            j.begins(id, t, t + 5000);
+            j.begins((id, 0), t, t + 5000);
             for (i, point) in
                 [Point::Started, Point::Visible, Point::Picked, Point::Posted, Point::Read, Point::Gathered]
                     .into_iter()
@@ -196,8 +184,8 @@ mod tests {
         assert_eq!((j.complete, j.incomplete, hops.len()), (10, 0, 8));
         assert!((hops.iter().map(|h| h.mean).sum::<f64>() - 90.0).abs() < 1e-9);
         // The same number of another port.
-        j.begins(1 << ID_BITS | 4, 0, 1);
-        j.begins(20, 0, 1);
+        j.begins((1 << ID_BITS | 4, 0), 0, 1);
+        j.begins((20, 0), 0, 1);
         j.ends(20, 100);
         j.ends(4, 100);
         assert_eq!(j.incomplete, 2, "points missing, or in no order");

@@ -6,7 +6,7 @@
 //! forwarder) or consumed (by any other program).
 
 use super::controller::QUEUES_MAX;
-use crate::wire::ID_BITS;
+use crate::wire::{ANSWER, ID_BITS};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ struct Record {
     queue: u8,
 }
 
-/// The packets of one port's generator.
+/// The packets of one port's generator, or its answers.
 struct Book {
     records: VecDeque<Record>,
     /// Number of the first record kept; all before are final and counted.
@@ -158,9 +158,16 @@ pub struct Ledger {
     violation_count: u64,
 }
 
-/// Port and number of a packet.
+/// Book and number of a packet: each port has one for its load and one for what it answers to the host's questions.
 fn split(id: u64) -> (usize, u64) {
-    ((id >> ID_BITS) as usize, id & ((1 << ID_BITS) - 1))
+    let from = id >> ID_BITS;
+    let book = (from & !ANSWER) * 2 + u64::from(from & ANSWER != 0);
+    (book as usize, id & ((1 << ID_BITS) - 1))
+}
+
+/// Whether a packet is an answer to a question of the host.
+pub fn is_answer(id: u64) -> bool {
+    id >> ID_BITS & ANSWER != 0
 }
 
 impl Book {
@@ -233,7 +240,7 @@ impl Ledger {
         let mut buffers = FxHashMap::default();
         buffers.reserve(1 << 16);
         Self {
-            books: (0..ports).map(|_| Book::new()).collect(),
+            books: (0..2 * ports).map(|_| Book::new()).collect(),
             buffers,
             forwards,
             taken: 0,
@@ -252,19 +259,19 @@ impl Ledger {
 
     /// Packet `id` left its generator; a port's come in order.
     pub fn offered(&mut self, id: u64) {
-        let (port, number) = split(id);
-        let Some(book) = self.books.get_mut(port) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let (index, number) = split(id);
+        let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
         let next = book.base + book.records.len() as u64;
         book.records.push_back(Record { fate: Fate::Offered, queue: 0 });
         if number != next {
-            self.violation(format!("packet {number} of port {port} offered, {next} expected"));
+            self.violation(format!("packet {id:#x} offered, number {next} expected"));
         }
     }
 
     /// Packet `id` belongs to a queue.
     pub fn steered(&mut self, id: u64, queue: u16) {
-        let (port, number) = split(id);
-        if let Some(r) = self.books.get_mut(port).and_then(|b| b.record(number)) {
+        let (book, number) = split(id);
+        if let Some(r) = self.books.get_mut(book).and_then(|b| b.record(number)) {
             r.queue = (queue as usize % QUEUES_MAX) as u8;
         }
     }
@@ -272,32 +279,44 @@ impl Ledger {
     /// Port and queue that a packet came in by.
     #[must_use]
     pub fn origin(&mut self, id: u64) -> Option<(usize, u16)> {
-        let (port, number) = split(id);
-        let r = self.books.get_mut(port)?.record(number)?;
-        Some((port, r.queue.into()))
+        let (book, number) = split(id);
+        let r = self.books.get_mut(book)?.record(number)?;
+        Some((book / 2, r.queue.into()))
     }
 
     fn fate(&mut self, id: u64) -> Option<Fate> {
-        let (port, number) = split(id);
-        self.books.get_mut(port)?.record(number).map(|r| r.fate)
+        let (book, number) = split(id);
+        self.books.get_mut(book)?.record(number).map(|r| r.fate)
+    }
+
+    /// Whether the host has a packet, or has consumed it.
+    #[must_use]
+    pub fn with_host(&mut self, id: u64) -> bool {
+        matches!(self.fate(id), Some(Fate::Held | Fate::Consumed))
+    }
+
+    /// Whether a packet can no longer be answered.
+    #[must_use]
+    pub fn over(&mut self, id: u64) -> bool {
+        !matches!(self.fate(id), Some(Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed))
     }
 
     /// Packet `id` moves from one fate to the next.
     pub fn moves(&mut self, id: u64, from: Fate, to: Fate) {
-        let (port, number) = split(id);
-        let Some(book) = self.books.get_mut(port) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let (index, number) = split(id);
+        let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
         let found = match book.record(number) {
             Some(r) if r.fate == from => {
                 r.fate = to;
                 book.settle();
-                self.taken += u64::from(from == Fate::Held);
+                self.taken += u64::from(from == Fate::Held && !is_answer(id));
                 return;
             }
             Some(r) => format!("is {:?}", r.fate),
             None => "is settled or unknown".into(),
         };
         book.settle();
-        self.violation(format!("packet {number} of port {port} should go from {from:?} to {to:?} but {found}"));
+        self.violation(format!("packet {id:#x} should go from {from:?} to {to:?} but {found}"));
     }
 
     /// Packet `id` was put into the buffer at `address`.
@@ -327,7 +346,7 @@ impl Ledger {
     }
 
     /// A frame reached a sink: `carried` is what its buffer said, `probe` what its bytes say. Returns the port whose
-    /// generator had sent the packet.
+    /// load had the packet.
     pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
         match (carried, probe) {
             // It was on the wire when its device was reset.
@@ -343,7 +362,12 @@ impl Ledger {
             }
             (None, None) => {}
         }
-        carried.or(probe).map(|id| split(id).0).filter(|&port| port < self.books.len())
+        carried
+            .or(probe)
+            .filter(|&id| !is_answer(id))
+            .map(|id| split(id).0)
+            .filter(|&b| b < self.books.len())
+            .map(|b| b / 2)
     }
 
     /// No traffic is left and the program has had time to poll its ring empty: what a forwarder has not sent by now, it
@@ -361,36 +385,36 @@ impl Ledger {
 
     /// Port `port` was reset: what it held of anybody's packets, and what lay in posted buffers of its own, is gone.
     pub fn reset(&mut self, port: usize) {
-        let Some(book) = self.books.get_mut(port) else { return };
-        for r in &mut book.records {
+        let Some(books) = self.books.get_mut(2 * port..2 * port + 2) else { return };
+        for r in books.iter_mut().flat_map(|b| &mut b.records) {
             if matches!(r.fate, Fate::InFifo | Fate::InTx) {
                 r.fate = Fate::Reset;
             }
         }
         self.buffers.retain(|_, &mut id| {
-            let (owner, number) = split(id);
-            if owner != port {
+            let (book, number) = split(id);
+            if book / 2 != port {
                 return true;
             }
-            if let Some(r) = book.record(number).filter(|r| r.fate == Fate::Held) {
+            if let Some(r) = books[book % 2].record(number).filter(|r| r.fate == Fate::Held) {
                 r.fate = Fate::Reset;
             }
             false
         });
-        book.settle();
+        books.iter_mut().for_each(Book::settle);
     }
 
     /// The load starts with packet `first`, the first time that this is said. To be said before it is settled.
     pub fn load_begins(&mut self, first: u64) {
-        let (port, number) = split(first);
-        let Some(book) = self.books.get_mut(port) else { return };
+        let (book, number) = split(first);
+        let Some(book) = self.books.get_mut(book) else { return };
         let settled = book.base;
         if !book.load.ids.is_empty() {
             return; // it goes on
         }
         book.load.ids = number..u64::MAX;
         if number < settled {
-            self.violation(format!("the load of port {port} starts at packet {number} but {settled} are settled"));
+            self.violation(format!("the load starts at packet {first:#x} but {settled} are settled"));
         }
     }
 
@@ -401,8 +425,8 @@ impl Ledger {
 
     /// Packet `id`, being offered, belongs to the cohort: a port's is one run of packets.
     pub fn in_cohort(&mut self, id: u64) {
-        let (port, number) = split(id);
-        let Some(book) = self.books.get_mut(port) else { return };
+        let (book, number) = split(id);
+        let Some(book) = self.books.get_mut(book) else { return };
         let ids = &mut book.cohort.ids;
         if ids.is_empty() {
             *ids = number..number;
@@ -410,12 +434,12 @@ impl Ledger {
         let expected = ids.end;
         ids.end = number + 1;
         if expected != number {
-            self.violation(format!("the cohort of port {port} jumps from packet {expected} to {number}"));
+            self.violation(format!("the cohort jumps from number {expected} to packet {id:#x}"));
         }
     }
 
     fn tally(&self, port: usize, which: Which) -> Option<Tally> {
-        let book = self.books.get(port)?;
+        let book = self.books.get(2 * port)?;
         Some(book.tally(match which {
             Which::Cohort => &book.cohort,
             Which::Load => &book.load,
@@ -439,7 +463,7 @@ impl Ledger {
     #[must_use]
     pub fn all(&self, which: Which) -> Counts {
         let mut n = [0; FATES];
-        for port in 0..self.books.len() {
+        for port in 0..self.books.len() / 2 {
             for queue in self.tally(port, which).iter().flat_map(|t| t.iter()) {
                 n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
             }
@@ -463,7 +487,14 @@ impl Ledger {
     #[must_use]
     pub fn audit(&self, port: usize, model: &ModelCounters) -> Vec<String> {
         let mut found = Vec::new();
-        let t = self.port(port, Which::Total);
+        // The NIC does not know what is load and what is an answer.
+        let Some(mut both) = self.tally(port, Which::Total) else { return found };
+        let returned = sum(&both).forwarded;
+        if let Some(answers) = self.books.get(2 * port + 1) {
+            let more = answers.tally(&answers.total);
+            both.iter_mut().zip(more.iter()).for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += b));
+        }
+        let t = sum(&both);
         let mut equal = |what: &str, ledger: u64, model: u64| {
             if ledger != model {
                 found.push(format!("port {port}, {what}: the ledger has {ledger} packets, the model {model}"));
@@ -471,7 +502,7 @@ impl Ledger {
         };
         equal("arrived", t.offered - t.on_the_way, model.arrived);
         equal("filtered", t.filtered, model.filtered);
-        for (i, (q, m)) in self.queues(port, Which::Total, QUEUES_MAX).iter().zip(&model.queues).enumerate() {
+        for (i, (q, m)) in both.iter().map(Counts::from_fates).zip(&model.queues).enumerate() {
             equal(&format!("DmaDrop of queue {i}"), q.dma_drop, m.dma_drops);
             equal(&format!("CoreDrop of queue {i}"), q.core_drop, m.core_drops);
             equal(&format!("TxDrop of queue {i}"), q.tx_drop, m.tx_drops);
@@ -482,7 +513,7 @@ impl Ledger {
         }
         if t.lost_in_reset == 0 {
             equal("in the RX FIFO", t.in_rx_fifo, model.fifo_packets);
-            equal("returned", t.forwarded, model.returned);
+            equal("returned", returned, model.returned);
         }
         found
     }
@@ -555,7 +586,7 @@ mod tests {
         l.moves(0, Fate::InFifo, Fate::Held);
         l.returned(Some(0), Some(7));
         let found = l.violations();
-        assert!(found[0].contains("packet 0 of port 0 should go from InFifo"));
+        assert!(found[0].contains("packet 0x0 should go from InFifo"));
         assert!(found[1].contains("packet 0x0 was sent, its bytes say Some(7)"));
     }
 

@@ -83,7 +83,7 @@ impl Host {
         }
         port.doorbell(0, reg::RDT, ring - 1);
         let memory = MemorySystem::new(p, 1);
-        let shared = Shared::new(1, 1, forwards, Sink::new(load.timestamp_offset));
+        let shared = Shared::new(1, 1, forwards, Sink::new(load.recognition, load.timestamp_offset));
         Ok(Self { port, shared, memory, ram, ring, forwards, next: 0, free: ring - 1, buffer })
     }
 
@@ -185,7 +185,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let counts = host.shared.counts(Which::Cohort);
     let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
     let bytes = accepted as f64 * mean;
-    let sink = &host.shared.sink;
+    let sink = &host.shared.sink.latencies;
     let mut violations = host.port.audit(&host.shared);
     violations.extend(host.shared.ledger.violations());
     Ok(Outcome {

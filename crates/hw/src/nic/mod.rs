@@ -42,6 +42,6 @@ pub use ledger::{Counts, Fate, Ledger, Which};
 pub use model::{identity, shared_pages, Model};
 pub use port::{Lateness, Phase, Port, PortStats, QueueStats};
 pub use receive::{ReceiveStats, RxQueueStats};
-pub use shared::Shared;
+pub use shared::{FlowCounts, Shared, FLOWS_TOLD};
 pub use trace::Record;
 pub use transmit::{TransmitStats, TxQueueStats};

@@ -51,6 +51,7 @@ stats! {
 pub struct Stored {
     pub packet: Packet,
     pub steering: Steering,
+    pub destination: [u8; 6],
 }
 
 /// A filled buffer on its way to its descriptor's write-back.

@@ -2,8 +2,8 @@
 //! by one port and leave by any.
 
 use super::journeys::Journeys;
-use super::ledger::{Ledger, Which};
-use crate::wire::Sink;
+use super::ledger::{is_answer, Ledger, Which};
+use crate::wire::{Latencies, Packet, Sink};
 use wiretime_base::Ps;
 
 /// Packets of each queue, on average, that come back one after the other before a program counts as running.
@@ -11,6 +11,30 @@ const RUN_A_QUEUE: u64 = 4;
 
 /// A transmit queue, of whichever port.
 type TxQueueId = (u8, u16);
+
+/// What a frame is that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It answers this packet of this port's load.
+    Answer(usize, u64),
+    /// The host says something by itself.
+    Unasked,
+    /// Neither.
+    Other,
+}
+
+/// Flows that are told one by one; the last entry is all others.
+pub const FLOWS_TOLD: usize = 4096;
+
+/// The cohort's packets of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // names say it
+pub struct FlowCounts {
+    pub offered: u64,
+    pub answered: u64,
+    pub latency_sum: u64,
+    pub latency_max: Ps,
+}
 
 /// See the module.
 pub struct Shared {
@@ -28,6 +52,12 @@ pub struct Shared {
     pub cohort_bytes: Vec<u64>,
     /// Bytes of cohort packets that came back.
     pub cohort_returned_bytes: Vec<u64>,
+    /// The cohort by port and flow.
+    pub flows: Vec<Vec<FlowCounts>>,
+    /// Latencies of the cohort by port and receive queue.
+    pub queues: Vec<Vec<Latencies>>,
+    /// Answers that came in by a port other than their packet's: port, packet, when.
+    mail: Vec<(usize, u64, Ps)>,
     /// By port: the last packet of its generator that came back, and how many have with none missing.
     unbroken: Vec<(u64, u64)>,
     /// By receive port and queue: where its packets are sent.
@@ -48,6 +78,9 @@ impl Shared {
             returned: vec![0; ports],
             cohort_bytes: vec![0; ports],
             cohort_returned_bytes: vec![0; ports],
+            flows: vec![Vec::new(); ports],
+            queues: vec![vec![Latencies::default(); queues]; ports],
+            mail: Vec::new(),
             unbroken: vec![(0, 0); ports],
             feeds: vec![vec![None; queues]; ports],
             tx_full: vec![0; ports],
@@ -73,6 +106,46 @@ impl Shared {
         self.journeys.forget();
         self.cohort_bytes.fill(0);
         self.cohort_returned_bytes.fill(0);
+        self.flows.iter_mut().for_each(Vec::clear);
+        self.queues.iter_mut().flatten().for_each(|l| *l = Latencies::default());
+    }
+
+    fn flow(&mut self, port: usize, flow: u32) -> &mut FlowCounts {
+        let at = (flow as usize).min(FLOWS_TOLD);
+        let flows = &mut self.flows[port];
+        if at >= flows.len() {
+            flows.resize(at + 1, FlowCounts::default());
+        }
+        &mut flows[at]
+    }
+
+    /// A packet of a port's load arrives at the NIC.
+    pub fn offered(&mut self, port: usize, packet: &Packet) {
+        self.ledger.offered(packet.id);
+        if !is_answer(packet.id) && self.cohort.contains(&packet.departed) {
+            self.ledger.in_cohort(packet.id);
+            self.cohort_bytes[port] += u64::from(packet.length);
+            self.flow(port, packet.flow).offered += 1;
+        }
+    }
+
+    /// That packet's bytes, where answers are told by them.
+    pub fn shows(&mut self, id: u64, frame: &[u8]) {
+        let ledger = &mut self.ledger;
+        self.sink.leaves(id, frame, |old| ledger.over(old));
+    }
+
+    /// Answers to packets of a port that came in elsewhere.
+    pub fn take_mail(&mut self, port: usize, mut each: impl FnMut(u64, Ps)) {
+        if !self.mail.is_empty() {
+            self.mail.iter().filter(|m| m.0 == port).for_each(|m| each(m.1, m.2));
+            self.mail.retain(|m| m.0 != port);
+        }
+    }
+
+    /// An answer to packet `id` of another port.
+    pub fn post(&mut self, port: usize, id: u64, t: Ps) {
+        self.mail.push((port, id, t));
     }
 
     /// Packets that came in by queue `from` of port `port` leave by `to`.
@@ -97,21 +170,42 @@ impl Shared {
     }
 
     /// A frame of `bytes` (FCS included) arrives back at `t`; `carried` is the packet that its buffer says it is.
-    pub fn returns(&mut self, frame: &[u8], bytes: u64, carried: Option<u64>, t: Ps) {
-        let answer = self.sink.recognise(frame, t);
-        let Some(port) = self.ledger.returned(carried, answer.map(|a| a.id)) else { return };
+    pub fn returns(&mut self, frame: &[u8], bytes: u64, carried: Option<u64>, t: Ps) -> Came {
+        let probe = self.sink.probe(frame, t);
+        let named = match probe {
+            Some(p) => Some(p.id),
+            // One that is not with the host cannot have been answered: the key was another's.
+            None => self.sink.by_key(frame).filter(|&id| carried.is_some() || self.ledger.with_host(id)),
+        };
+        let Some(id) = carried.or(named) else { return Came::Unasked };
+        // Bytes that carry no probe cannot contradict the buffer.
+        let probed = self.sink.recognises_probes() && !is_answer(id);
+        let (origin, journey) = (self.ledger.origin(id), self.journeys.origin(id));
+        let Some(port) = self.ledger.returned(carried, if probed { named } else { Some(id) }) else {
+            return Came::Other;
+        };
         self.returned[port] += 1;
-        if let Some(a) = answer {
-            let (last, run) = self.unbroken[port];
-            self.unbroken[port] = (a.id, if a.id == last.wrapping_add(1) { run + 1 } else { 1 });
-        }
-        if let Some(a) = answer.filter(|a| self.cohort.contains(&(t - a.latency))) {
-            self.sink.record(a.latency);
+        let (last, run) = self.unbroken[port];
+        self.unbroken[port] = (id, if id == last.wrapping_add(1) { run + 1 } else { 1 });
+        let departed = probe.map(|p| p.departed).or(journey.map(|j| j.0));
+        if let Some(departed) = departed.filter(|d| self.cohort.contains(d)) {
+            let latency = t - departed;
+            self.sink.latencies.record(latency);
+            if let Some(queue) = origin.and_then(|(_, q)| self.queues[port].get_mut(usize::from(q))) {
+                queue.record(latency);
+            }
+            if let Some((_, flow)) = journey {
+                let f = self.flow(port, flow);
+                f.answered += 1;
+                f.latency_sum += latency;
+                f.latency_max = f.latency_max.max(latency);
+            }
             self.cohort_returned_bytes[port] += bytes;
             if carried.is_some() {
-                self.journeys.ends(a.id, t);
+                self.journeys.ends(id, t);
             }
         }
+        Came::Answer(port, id)
     }
 
     /// Counts of all ports' packets.

@@ -2,8 +2,7 @@
 //!
 //! A rate is in bits of frames a second, so that a constant rate is one whatever the sizes: the packet behind n bits leaves
 //! at floor(n * num / den). Random gaps come from a seeded generator and the logarithm of a library in plain Rust, so that
-//! they are the same on every host. Whatever the process wants, a packet leaves no sooner than the line has carried the one
-//! before it.
+//! they are the same on every host. A packet may still have to wait for the line (see `line`).
 
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
@@ -37,6 +36,13 @@ pub enum Arrivals {
     },
 }
 
+/// An exponentially distributed time.
+pub fn exponential(random: &mut Pcg64, mean: f64) -> Ps {
+    // 53 bits, never zero.
+    let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    (-libm::log(uniform) * mean + 0.5) as Ps
+}
+
 /// A process under way.
 #[derive(Debug)]
 pub struct Departures {
@@ -45,55 +51,35 @@ pub struct Departures {
     /// Time of a bit at the rate, and on the line.
     bit: Clock,
     line_bit: Clock,
-    /// Mean distance of packets, and how many bits longer than its frame a packet is on the line.
+    /// Mean distance of packets.
     mean: f64,
-    gap_bits: u64,
     start: Ps,
     /// Bits and packets so far.
     bits: u64,
     count: u64,
-    /// Where the random process stands, or the burst began, whether or not the line could follow.
+    /// Where the random process stands, or the burst began.
     wanted: Ps,
-    /// When the line is free again: some bits since it last was idle.
-    busy_since: Ps,
-    busy_bits: u64,
 }
 
 impl Departures {
-    /// Packets of `mean_length` bytes on average at `rate`, on a line of `line` with `gap` bytes between frames; the first at
-    /// `start` (of a random process: a random distance later).
-    pub fn new(
-        process: Arrivals,
-        (rate, mean_length): (BitRate, f64),
-        (line, gap): (BitRate, u32),
-        start: Ps,
-        seed: u64,
-    ) -> Self {
+    /// Packets of `mean_length` bytes on average at `rate`, on a line of `line`; the first at `start` (of a random process: a
+    /// random distance later).
+    pub fn new(process: Arrivals, (rate, mean_length): (BitRate, f64), line: BitRate, start: Ps, seed: u64) -> Self {
         let mut d = Self {
             process,
             random: Pcg64::seed_from_u64(seed),
             bit: Clock::per_bits(1, rate),
             line_bit: Clock::per_bits(1, line),
             mean: mean_length * 8e12 / rate.bits_per_second() as f64,
-            gap_bits: u64::from(gap) * 8,
             start,
             bits: 0,
             count: 0,
             wanted: start,
-            busy_since: start,
-            busy_bits: 0,
         };
         if process == Arrivals::Poisson {
-            d.wanted += d.exponential();
+            d.wanted += exponential(&mut d.random, d.mean);
         }
         d
-    }
-
-    /// An exponentially distributed distance.
-    fn exponential(&mut self) -> Ps {
-        // 53 bits, never zero.
-        let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        (-libm::log(uniform) * self.mean + 0.5) as Ps
     }
 
     /// When the bit after `bits` leaves on a ramp from a share of the rate: the integral of the rate up to then is `bits`.
@@ -112,16 +98,16 @@ impl Departures {
         ((libm::sqrt(share * share + 2.0 * slope * at_rate) - share) / slope + 0.5) as Ps
     }
 
-    /// When the next packet, of `length` bytes, leaves.
+    /// When the next packet, of `length` bytes, is to leave.
     pub fn next(&mut self, length: u32) -> Ps {
         let (k, before) = (self.count, self.bits);
         self.count += 1;
         self.bits += u64::from(length) * 8;
-        let wanted = match self.process {
+        match self.process {
             Arrivals::Constant => self.start + self.bit.at(before),
             Arrivals::Poisson => {
                 let t = self.wanted;
-                self.wanted = t.saturating_add(self.exponential());
+                self.wanted = t.saturating_add(exponential(&mut self.random, self.mean));
                 t
             }
             Arrivals::Burst { size } => {
@@ -136,21 +122,13 @@ impl Departures {
                 self.start + self.bit.at(before / period_bits * period_bits)
             }
             Arrivals::Ramp { from_percent, over } => self.start + self.on_ramp(from_percent, over, before),
-        };
-        let free = self.busy_since + self.line_bit.at(self.busy_bits);
-        let taken = u64::from(length) * 8 + self.gap_bits;
-        if wanted >= free {
-            (self.busy_since, self.busy_bits) = (wanted, taken);
-            wanted
-        } else {
-            self.busy_bits += taken;
-            free
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::line::Line;
     use super::*;
 
     /// 125 B are 1000 bits: at 1 Gb/s a microsecond.
@@ -158,12 +136,18 @@ mod tests {
 
     fn departures(process: Arrivals, line: &str, seed: u64) -> Departures {
         let (rate, line) = ("1Gbps".parse().unwrap(), line.parse().unwrap());
-        Departures::new(process, (rate, LENGTH.into()), (line, 0), 1000, seed)
+        Departures::new(process, (rate, LENGTH.into()), line, 1000, seed)
     }
 
     fn run(process: Arrivals, line: &str, n: usize, seed: u64) -> Vec<Ps> {
         let mut d = departures(process, line, seed);
-        (0..n).map(|_| d.next(LENGTH)).collect()
+        let mut line = Line::new((line.parse().unwrap(), 0));
+        let mut leave = || {
+            let t = line.free(d.next(LENGTH));
+            line.take(t, LENGTH);
+            t
+        };
+        (0..n).map(|_| leave()).collect()
     }
 
     #[test]
@@ -171,7 +155,7 @@ mod tests {
         for (length, rate) in [(64u32, "3Gbps"), (1518, "7Gbps"), (777, "123456789bps"), (64, "400Gbps")] {
             let rate: BitRate = rate.parse().unwrap();
             let line = "400Gbps".parse().unwrap();
-            let mut d = Departures::new(Arrivals::Constant, (rate, length.into()), (line, 0), 7, 0);
+            let mut d = Departures::new(Arrivals::Constant, (rate, length.into()), line, 7, 0);
             let k = 1_000_000_000u64;
             (d.count, d.bits) = (k, k * u64::from(length) * 8);
             let exact = u128::from(k) * u128::from(length) * 8 * 1_000_000_000_000 / u128::from(rate.bits_per_second());

@@ -1,5 +1,6 @@
 //! What packets look like: headers, flows, checksums, and the probe that finds them again.
 
+use super::flows::Vary;
 use super::sizes::LENGTHS;
 use super::FCS;
 use serde::{Deserialize, Serialize};
@@ -10,28 +11,51 @@ pub const PROBE_BYTES: u32 = 18;
 /// Marks a probe.
 pub const MAGIC: [u8; 2] = *b"WT";
 
-const ETHERNET: usize = 14;
-const HEADERS: usize = ETHERNET + 20 + 8;
-const SOURCE_ADDRESS: std::ops::Range<usize> = 26..30;
-const SOURCE_PORT: std::ops::Range<usize> = 34..36;
-const IP_LENGTH: std::ops::Range<usize> = 16..18;
-const UDP_LENGTH: std::ops::Range<usize> = 38..40;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
 const FIRST_PORT: u32 = 0x1000;
 /// Source ports of one address; beyond, flows take the next address.
 const PORTS: u32 = 0xe000;
+/// The generator's own address on the link, and the last byte of the address that packets go to.
+pub const PEER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const TARGET: u32 = 2;
+/// RFC 5180 sets this network aside for benchmarks.
+const V6_NETWORK: [u8; 6] = [0x20, 0x01, 0, 2, 0, 0];
 
 /// What the generator sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// UDP over IPv4.
+    /// UDP.
     Udp,
     /// ICMP echo requests: what `ping -f` sends, without waiting for replies.
     Ping,
 }
 
+/// Version of the internet protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // names say it
+pub enum Internet {
+    #[default]
+    V4,
+    V6,
+}
+
+/// Where a packet's bytes come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Written when they are needed, from the packet's number.
+    #[default]
+    Built,
+    /// From a trace.
+    Replayed,
+    /// The generator's answer to something that the host asked (ARP, neighbour discovery, ping).
+    Answer,
+}
+
 /// A packet on its way: all that is needed to write its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Its number; the port that it came from in the upper byte.
     pub id: u64,
@@ -41,6 +65,8 @@ pub struct Packet {
     pub length: u32,
     /// Its flow.
     pub flow: u32,
+    /// Where its bytes come from.
+    pub kind: Kind,
 }
 
 /// The sum of big-endian words, the last one padded.
@@ -56,17 +82,41 @@ pub fn checksum(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
+/// Where things are in a packet, by version.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    v6: bool,
+    /// The source address's changing bytes, both addresses, the transport header.
+    source: usize,
+    addresses: (usize, usize),
+    l4: usize,
+}
+
+const V4: Places = Places { v6: false, source: 26, addresses: (26, 34), l4: 34 };
+const V6: Places = Places { v6: true, source: 34, addresses: (22, 54), l4: 54 };
+
+/// Bytes of the headers in front of the payload.
+#[must_use]
+fn headers_length(internet: Internet) -> u32 {
+    8 + match internet {
+        Internet::V4 => V4.l4 as u32,
+        Internet::V6 => V6.l4 as u32,
+    }
+}
+
 /// Writes frames of any size into one place.
 #[derive(Debug)]
 pub struct Frames {
     /// A frame of the greatest length there is; payload is zero but for the probe.
     template: Vec<u8>,
+    places: Places,
     probe: usize,
     udp: bool,
-    /// The sum of the transport's words that never change, and which bytes of the probe do.
+    by_address: bool,
+    /// The sum of the transport's words that never change (pseudo-header included), and which bytes of the probe do.
     fixed_sum: u32,
     varying: std::ops::Range<usize>,
-    /// The sum of the IP header's words that never change.
+    /// The sum of the IPv4 header's words that never change.
     header_sum: u32,
 }
 
@@ -75,36 +125,61 @@ impl Frames {
     ///
     /// # Errors
     /// Where the probe does not fit the shortest.
-    pub fn new(traffic: Traffic, shortest: u32, probe_offset: u32, destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(
+        (traffic, internet, vary): (Traffic, Internet, Vary),
+        shortest: u32,
+        probe_offset: u32,
+        destination: [u8; 6],
+    ) -> Result<Self, String> {
         let body = shortest.saturating_sub(FCS);
-        if probe_offset < HEADERS as u32 || probe_offset.saturating_add(PROBE_BYTES) > body {
+        let headers = headers_length(internet);
+        if probe_offset < headers || probe_offset.saturating_add(PROBE_BYTES) > body {
             return Err(format!(
-                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {HEADERS} and byte {body} of a {shortest} B packet"
+                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {headers} and byte {body} of a {shortest} B packet"
             ));
         }
+        let places = if internet == Internet::V6 { V6 } else { V4 };
+        let udp = traffic == Traffic::Udp;
         let mut f = vec![0u8; (LENGTHS.end() - FCS) as usize];
         f[..6].copy_from_slice(&destination);
-        f[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-        f[12..14].copy_from_slice(&[8, 0]);
-        f[14] = 0x45;
-        f[22] = 64;
-        let udp = traffic == Traffic::Udp;
-        f[23] = if udp { 17 } else { 1 };
-        f[30..34].copy_from_slice(&[10, 0, 0, 2]);
-        let header_sum = word_sum(&f[14..34]);
+        f[6..12].copy_from_slice(&PEER);
+        let protocol = match (udp, places.v6) {
+            (true, _) => 17,
+            (false, false) => 1,
+            (false, true) => 58,
+        };
+        if places.v6 {
+            f[12..14].copy_from_slice(&[0x86, 0xdd]);
+            (f[14], f[20], f[21]) = (0x60, protocol, 64);
+            f[22..28].copy_from_slice(&V6_NETWORK);
+            f[38..44].copy_from_slice(&V6_NETWORK);
+            f[45] = 1;
+            f[53] = TARGET as u8;
+        } else {
+            f[12..14].copy_from_slice(&[8, 0]);
+            (f[14], f[22], f[23]) = (0x45, 64, protocol);
+            f[26] = 10;
+            f[30..34].copy_from_slice(&[10, 0, 0, TARGET as u8]);
+        }
+        let l4 = places.l4;
+        let header_sum = word_sum(&f[ETHERNET..places.source]) + word_sum(&f[places.source + 4..l4]);
         let mut fixed_sum = 0;
         if udp {
-            f[36..38].copy_from_slice(&[0x20, 0]);
-            // The pseudo-header but source and length: destination, protocol (RFC 768).
-            fixed_sum += word_sum(&f[30..34]) + 17;
+            f[l4 + 2..l4 + 4].copy_from_slice(&[0x20, 0]);
         } else {
-            f[34] = 8; // echo request
+            f[l4] = if places.v6 { 128 } else { 8 }; // echo request
+        }
+        if udp || places.v6 {
+            // The pseudo-header but source and length (RFC 768, RFC 8200).
+            fixed_sum += word_sum(&f[places.addresses.0..places.addresses.1]) + u32::from(protocol);
+            fixed_sum -= word_sum(&f[places.source..places.source + 4]);
         }
         let probe = probe_offset as usize;
         f[probe..probe + 2].copy_from_slice(&MAGIC);
         let varying = probe & !1..((probe + PROBE_BYTES as usize).next_multiple_of(2)).min(f.len());
-        fixed_sum += word_sum(&f[34..varying.start]) + word_sum(&f[varying.end..]);
-        Ok(Self { template: f, probe, udp, fixed_sum, varying, header_sum })
+        fixed_sum += word_sum(&f[l4..varying.start]) + word_sum(&f[varying.end..]);
+        let by_address = vary == Vary::Addresses || !udp;
+        Ok(Self { template: f, places, probe, udp, by_address, fixed_sum, varying, header_sum })
     }
 
     /// Where frames go.
@@ -122,17 +197,22 @@ impl Frames {
 
     /// Source and lengths; returns the length in the transport header.
     fn set_headers(&mut self, packet: &Packet) -> u32 {
-        let (f, flow) = (&mut self.template, packet.flow);
-        let host = flow / PORTS;
-        let [a, b] = (host as u16 + 1).to_be_bytes();
-        f[SOURCE_ADDRESS].copy_from_slice(&[10, (host >> 16) as u8, a, b]);
+        let (f, at, flow) = (&mut self.template, self.places, packet.flow);
+        let (host, port) = if self.by_address { (flow, 0) } else { (flow / PORTS, flow % PORTS) };
+        // The target is nobody's source.
+        let host = host + if host + 1 >= TARGET { 2 } else { 1 };
+        let first = if at.v6 { 0 } else { 10 };
+        f[at.source..at.source + 4].copy_from_slice(&[first, (host >> 16) as u8, (host >> 8) as u8, host as u8]);
         let ip_length = packet.length - FCS - ETHERNET as u32;
-        f[IP_LENGTH].copy_from_slice(&(ip_length as u16).to_be_bytes());
-        let l4_length = ip_length - 20;
+        let l4_length = packet.length - FCS - at.l4 as u32;
+        if at.v6 {
+            f[18..20].copy_from_slice(&(l4_length as u16).to_be_bytes());
+        } else {
+            f[16..18].copy_from_slice(&(ip_length as u16).to_be_bytes());
+        }
         if self.udp {
-            let port = (FIRST_PORT + flow % PORTS) as u16;
-            f[SOURCE_PORT].copy_from_slice(&port.to_be_bytes());
-            f[UDP_LENGTH].copy_from_slice(&(l4_length as u16).to_be_bytes());
+            f[at.l4..at.l4 + 2].copy_from_slice(&((FIRST_PORT + port) as u16).to_be_bytes());
+            f[at.l4 + 4..at.l4 + 6].copy_from_slice(&(l4_length as u16).to_be_bytes());
         }
         l4_length
     }
@@ -140,27 +220,29 @@ impl Frames {
     /// The frame of a packet, without FCS.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
         let l4_length = self.set_headers(packet);
-        let (f, p) = (&mut self.template, self.probe);
+        let (f, at, p) = (&mut self.template, self.places, self.probe);
         f[p + 2..p + 10].copy_from_slice(&packet.id.to_le_bytes());
         f[p + 10..p + 18].copy_from_slice(&packet.departed.to_le_bytes());
-        let source = word_sum(&f[SOURCE_ADDRESS]);
-        let header = checksum(self.header_sum + source + word_sum(&f[IP_LENGTH]));
-        f[24..26].copy_from_slice(&header.to_be_bytes());
+        let source = word_sum(&f[at.source..at.source + 4]);
+        if !at.v6 {
+            let header = checksum(self.header_sum + source + word_sum(&f[16..18]));
+            f[24..26].copy_from_slice(&header.to_be_bytes());
+        }
         // The payload behind the probe is zero, so that a frame's sum does not depend on where it ends.
         let mut sum = self.fixed_sum + word_sum(&f[self.varying.clone()]);
-        let at = if self.udp {
+        if self.udp {
             // The length counts twice: in the header and in the pseudo-header.
-            sum += source + word_sum(&f[SOURCE_PORT]) + 2 * l4_length;
-            40
-        } else {
-            36
-        };
+            sum += source + word_sum(&f[at.l4..at.l4 + 2]) + 2 * l4_length;
+        } else if at.v6 {
+            sum += source + l4_length;
+        }
+        let field = at.l4 + if self.udp { 6 } else { 2 };
         // A UDP checksum of zero would mean none.
         let sum = match checksum(sum) {
             0 if self.udp => 0xffff,
             sum => sum,
         };
-        f[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        f[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         &f[..(packet.length - FCS) as usize]
     }
 }
@@ -170,21 +252,33 @@ mod tests {
     use super::*;
 
     fn packet(id: u64, length: u32, flow: u32) -> Packet {
-        Packet { id, departed: 123_456_789, length, flow }
+        Packet { id, departed: 123_456_789, length, flow, kind: Kind::Built }
+    }
+
+    fn frames(traffic: Traffic, internet: Internet, vary: Vary, shortest: u32, offset: u32) -> Result<Frames, String> {
+        Frames::new((traffic, internet, vary), shortest, offset, [2; 6])
     }
 
     /// Every length, by sums written again: header, and datagram with pseudo-header.
     #[test]
     fn checksums_hold_for_every_length() {
-        for (traffic, flow) in [(Traffic::Udp, 0), (Traffic::Udp, 7), (Traffic::Udp, 200_000), (Traffic::Ping, 0)] {
-            let mut frames = Frames::new(traffic, 65, 43, [2; 6]).unwrap();
-            for length in 65..=1518 {
-                let f = frames.frame(&packet(length.into(), length, flow));
-                assert_eq!((f.len() as u32, u32::from(f[16]) << 8 | u32::from(f[17])), (length - 4, length - 18));
-                assert_eq!(checksum(word_sum(&f[14..34])), 0, "IP header at {length} B");
-                let pseudo = word_sum(&f[26..34]) + 17 + (f.len() as u32 - 34);
-                let pseudo = if traffic == Traffic::Udp { pseudo } else { 0 };
-                assert_eq!(checksum(pseudo + word_sum(&f[34..])), 0, "{traffic:?} of {length} B, flow {flow}");
+        for (traffic, flow) in [(Traffic::Udp, 0), (Traffic::Udp, 7), (Traffic::Udp, 200_000), (Traffic::Ping, 5)] {
+            for vary in [Vary::Ports, Vary::Addresses] {
+                let mut four = frames(traffic, Internet::V4, vary, 65, 43).unwrap();
+                let mut six = frames(traffic, Internet::V6, vary, 85, 63).unwrap();
+                for length in 85..=1518 {
+                    let f = four.frame(&packet(length.into(), length, flow));
+                    assert_eq!((f.len() as u32, u32::from(f[16]) << 8 | u32::from(f[17])), (length - 4, length - 18));
+                    assert_eq!(checksum(word_sum(&f[14..34])), 0, "IP header at {length} B");
+                    let pseudo = word_sum(&f[26..34]) + 17 + (f.len() as u32 - 34);
+                    let pseudo = if traffic == Traffic::Udp { pseudo } else { 0 };
+                    assert_eq!(checksum(pseudo + word_sum(&f[34..])), 0, "{traffic:?} of {length} B, flow {flow}");
+                    let f = six.frame(&packet(length.into(), length, flow));
+                    let payload = f.len() as u32 - 54;
+                    assert_eq!((f[14] >> 4, u32::from(f[18]) << 8 | u32::from(f[19])), (6, payload));
+                    let pseudo = word_sum(&f[22..54]) + u32::from(f[20]) + payload;
+                    assert_eq!(checksum(pseudo + word_sum(&f[54..])), 0, "v6 {traffic:?} of {length} B, flow {flow}");
+                }
             }
         }
     }
@@ -192,26 +286,37 @@ mod tests {
     /// What our receive checks say of them, which know nothing of how they were made.
     #[test]
     fn a_receiver_finds_them_sound() {
-        let mut frames = Frames::new(Traffic::Udp, 64, 42, [2; 6]).unwrap();
-        for length in [64, 65, 570, 1518, 8999, 9000] {
-            let c = crate::nic::check_frame(frames.frame(&packet(1, length, 3)));
-            assert!(c.l4_checked && !c.l4_bad && !c.l3_bad, "{length} B: {c:?}");
+        for (internet, offset) in [(Internet::V4, 42), (Internet::V6, 62)] {
+            let mut frames = frames(Traffic::Udp, internet, Vary::Ports, 84, offset).unwrap();
+            for length in [84, 85, 570, 1518, 8999, 9000] {
+                let c = crate::nic::check_frame(frames.frame(&packet(1, length, 3)));
+                assert!(c.l4_checked && !c.l4_bad && !c.l3_bad, "{internet:?}, {length} B: {c:?}");
+            }
         }
     }
 
     #[test]
     fn flows_differ() {
-        let mut frames = Frames::new(Traffic::Udp, 64, 42, [2; 6]).unwrap();
-        let mut seen = std::collections::BTreeSet::new();
-        for flow in (0..300_000).step_by(7) {
-            assert!(seen.insert(frames.headers(&packet(0, 64, flow))[26..38].to_vec()), "flow {flow}");
+        for (internet, offset, bytes) in [(Internet::V4, 42, 26..38), (Internet::V6, 62, 22..58)] {
+            for vary in [Vary::Ports, Vary::Addresses] {
+                let mut frames = frames(Traffic::Udp, internet, vary, 84, offset).unwrap();
+                let mut seen = std::collections::BTreeSet::new();
+                for flow in (0..300_000).step_by(7) {
+                    let headers = frames.headers(&packet(0, 84, flow))[bytes.clone()].to_vec();
+                    assert_ne!(headers[..4], [10, 0, 0, 2], "the target");
+                    assert!(seen.insert(headers), "flow {flow}");
+                }
+            }
         }
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let refused = |offset| Frames::new(Traffic::Udp, 64, offset, [2; 6]).unwrap_err();
+        let refused = |offset| frames(Traffic::Udp, Internet::V4, Vary::Ports, 64, offset).unwrap_err();
         assert!(refused(50).contains("timestamp offset is 50 B") && refused(10).contains("of a 64 B packet"));
         assert!(refused(u32::MAX).contains("timestamp offset"));
+        assert!(frames(Traffic::Udp, Internet::V6, Vary::Ports, 83, 62)
+            .unwrap_err()
+            .contains("between byte 62 and byte 79"));
     }
 }

@@ -1,50 +1,123 @@
 //! The load generator: which packet leaves when. Whatever the simulator does meanwhile, times are exact.
 //!
-//! Every frame carries a probe: magic, packet number and the time it left, so that the sink needs no memory of it.
+//! Packets are made to measure or come from a trace; they leave by an arrival process, by the trace's timestamps, or when a
+//! client has thought enough. What the generator answers to the host's questions goes between them.
 
 use super::arrivals::{Arrivals, Departures};
-use super::frames::{Frames, Packet, Traffic};
+use super::clients::{Clients, ClosedLoop};
+use super::flows::{Flows, Picker};
+use super::frames::{Frames, Internet, Kind, Packet, Traffic};
+use super::line::Line;
+use super::peer;
+use super::replay::{Play, Replay, Source, TraceClock};
+use super::sink::Recognition;
 use super::sizes::{Lengths, Sizes};
+use super::FCS;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use wiretime_base::{BitRate, Ps};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
+/// Set beside the port's number in the numbers of a generator's answers.
+pub const ANSWER: u64 = 0x80;
 
-/// Sizes and distances are drawn apart.
+/// Sizes, flows and think times are drawn apart from distances.
 const SIZES_SEED: u64 = 0x5175_6573;
+const FLOWS_SEED: u64 = 0x666c_6f77;
+/// Answers that wait for the line; the host asks in vain where it floods us.
+const ANSWERS_MAX: usize = 1024;
 
 /// What a generator sends.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Kind of packets.
     pub traffic: Traffic,
+    /// Their internet protocol.
+    pub internet: Internet,
     /// Bytes of frames, FCS included.
     pub sizes: Sizes,
     /// Bits of frames a second.
     pub rate: BitRate,
-    /// Where the probe is, from the start of the frame.
-    pub timestamp_offset: u32,
     /// How packets follow each other.
     pub arrivals: Arrivals,
-    /// Flows, taken in turn; they differ in source port, and beyond 57344 in source address.
-    pub flows: u32,
+    /// Flows.
+    pub flows: Flows,
+    /// How answers are told.
+    pub recognition: Recognition,
+    /// Where the probe is, from the start of the frame.
+    pub timestamp_offset: u32,
+    /// So many packets and no more.
+    pub packets: Option<u64>,
+    /// Clients decide when packets leave, instead of the rate.
+    pub clients: Option<ClosedLoop>,
+    /// Packets come from a trace.
+    pub play: Option<Play>,
     /// Start of the random numbers.
     pub seed: u64,
 }
 
+impl Load {
+    /// Mean length of its frames in bytes, FCS included.
+    fn mean_length(&self) -> f64 {
+        self.play.map_or(self.sizes.mean(), |p| p.mean_length)
+    }
+}
+
+impl Default for Load {
+    /// 64 B of UDP at 1 Gb/s, in one flow.
+    fn default() -> Self {
+        Self {
+            traffic: Traffic::Udp,
+            internet: Internet::V4,
+            sizes: Sizes::Fixed { size: 64 },
+            rate: BitRate::new(1_000_000_000).expect("above zero"),
+            arrivals: Arrivals::Constant,
+            flows: Flows::default(),
+            recognition: Recognition::Probe,
+            timestamp_offset: 42,
+            packets: None,
+            clients: None,
+            play: None,
+            seed: 0,
+        }
+    }
+}
+
+/// Who decides when packets leave.
+enum Pace {
+    Open(Departures),
+    Closed(Clients),
+    /// The trace's own timestamps, from this time on.
+    Captured(Ps),
+}
+
 /// The generator of one port.
-#[derive(Debug)]
 pub struct Generator {
-    frames: Frames,
+    port: u8,
     load: Load,
-    line: (BitRate, u32),
-    departures: Departures,
+    line: Line,
+    link: (BitRate, u32),
+    frames: Frames,
     lengths: Lengths,
-    next: Packet,
-    /// Instead of the load: packets at this time and so far apart.
+    picker: Picker,
+    pace: Pace,
+    replay: Option<Replay>,
+    /// Before the load, or instead of it: packets at this time and so far apart.
     trickle: Option<(Ps, Ps)>,
+    /// The next packet of the load: when it wants to leave, and its bytes where they are from a trace.
+    own: Packet,
+    wanted: Ps,
+    own_bytes: Vec<u8>,
+    remaining: u64,
+    /// Answers to the host: ready when, what.
+    answers: VecDeque<(Ps, Vec<u8>)>,
+    answered: u64,
+    next: Packet,
+    /// Bytes of packets that have left and are not all in memory yet, in order, where they cannot be made again.
+    held: VecDeque<(u64, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
     pub line_limited: bool,
 }
@@ -54,23 +127,48 @@ impl Generator {
     ///
     /// # Errors
     /// Where a packet cannot be built, or the rate is above the line's.
-    pub fn new(load: &Load, port: u8, (line, gap): (BitRate, u32), destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(load: &Load, port: u8, link: (BitRate, u32), destination: [u8; 6]) -> Result<Self, String> {
         load.sizes.check()?;
-        let frames = Frames::new(load.traffic, load.sizes.range().0, load.timestamp_offset, destination)?;
-        let rate = load.rate;
+        let kind = (load.traffic, load.internet, load.flows.vary);
+        let frames = Frames::new(kind, load.sizes.range().0, load.timestamp_offset, destination)?;
+        let (rate, line) = (load.rate, link.0);
         if rate > line {
             return Err(format!("rate is {rate}: at most the link's, {line} (link.rate)"));
         }
-        let mean = load.sizes.mean();
-        let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(gap));
-        let line_limited = rate.bits_per_second() as f64 > carried;
+        let mean = load.mean_length();
+        let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(link.1));
+        let paced = load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
         let mut lengths = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED);
-        let first = Packet { id: u64::from(port) << ID_BITS, departed: Ps::MAX, length: lengths.next(), flow: 0 };
-        let line = (line, gap);
-        let departures = Departures::new(Arrivals::Constant, (rate, mean), line, 0, 0);
-        Ok(Self { frames, line, departures, lengths, load, next: first, trickle: None, line_limited })
+        let first = Packet { id: u64::from(port) << ID_BITS, length: lengths.next(), ..Packet::default() };
+        Ok(Self {
+            port,
+            line: Line::new(link),
+            link,
+            frames,
+            lengths,
+            picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,
+            pace: Pace::Captured(0),
+            replay: None,
+            trickle: None,
+            own: first,
+            wanted: Ps::MAX,
+            own_bytes: Vec::new(),
+            remaining: u64::MAX,
+            answers: VecDeque::new(),
+            answered: 0,
+            next: Packet { departed: Ps::MAX, ..first },
+            held: VecDeque::new(),
+            spare: Vec::new(),
+            line_limited: paced && rate.bits_per_second() as f64 > carried,
+            load,
+        })
+    }
+
+    /// Where the load's packets come from, if it plays a trace.
+    pub fn set_source(&mut self, source: Box<dyn Source>) {
+        self.replay = Some(Replay::new(source));
     }
 
     /// Packets leave as configured, from `t` on.
@@ -78,9 +176,20 @@ impl Generator {
         self.trickle = None;
         let l = &self.load;
         self.lengths = Lengths::new(&l.sizes, l.seed ^ SIZES_SEED);
-        self.departures = Departures::new(l.arrivals, (l.rate, l.sizes.mean()), self.line, t, l.seed);
-        self.next.flow = 0;
+        if let Ok(picker) = Picker::new(&l.flows, l.seed ^ FLOWS_SEED) {
+            self.picker = picker;
+        }
+        self.pace = match (&l.clients, l.play) {
+            (Some(spec), _) => Pace::Closed(Clients::new(spec, t, l.seed)),
+            (None, Some(Play { clock: TraceClock::Captured { .. }, .. })) => Pace::Captured(t),
+            (None, _) => Pace::Open(Departures::new(l.arrivals, (l.rate, l.mean_length()), self.link.0, t, l.seed)),
+        };
+        if let (Some(replay), Some(play)) = (&mut self.replay, l.play) {
+            replay.start(play);
+        }
+        self.remaining = l.packets.unwrap_or(u64::MAX);
         self.draw();
+        self.decide();
     }
 
     /// Another load, from the next start on; packets go on being numbered.
@@ -88,25 +197,87 @@ impl Generator {
     /// # Errors
     /// As in [`Generator::new`]; the load in force then stays.
     pub fn change(&mut self, load: &Load) -> Result<(), String> {
-        let port = (self.next.id >> ID_BITS) as u8;
-        let new = Self::new(load, port, self.line, self.destination())?;
-        *self = Self { next: self.next, ..new };
+        let new = Self::new(load, self.port, self.link, self.destination())?;
+        let old = std::mem::replace(self, new);
+        // What has left goes on its way, and is numbered on.
+        (self.line, self.replay) = (old.line, old.replay);
+        (self.own.id, self.answers, self.answered) = (old.own.id, old.answers, old.answered);
+        (self.held, self.spare) = (old.held, old.spare);
+        self.decide();
         Ok(())
     }
 
     /// Packets of the same sizes leave `interval` apart, the first at `t`.
     pub fn trickle_at(&mut self, t: Ps, interval: Ps) {
         self.trickle = Some((t, interval));
-        self.next.departed = t;
+        (self.wanted, self.remaining, self.own.flow) = (t, u64::MAX, self.picker.next());
+        self.decide();
     }
 
-    /// Length and departure of the next packet.
+    /// Whether nothing is left to send, ever.
+    #[must_use]
+    pub fn exhausted(&self) -> bool {
+        self.wanted == Ps::MAX && !matches!(self.pace, Pace::Closed(_))
+    }
+
+    /// Number of the load's next packet.
+    #[must_use]
+    pub fn next_id(&self) -> u64 {
+        self.own.id
+    }
+
+    /// Requests that clients gave up.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        if let Pace::Closed(clients) = &self.pace {
+            clients.given_up
+        } else {
+            0
+        }
+    }
+
+    /// The load's next packet: what, and when it wants to leave.
     fn draw(&mut self) {
-        self.next.length = self.lengths.next();
-        self.next.departed = self.departures.next(self.next.length);
+        self.wanted = Ps::MAX;
+        if self.remaining == 0 {
+            return;
+        }
+        let destination = self.frames.destination();
+        let (mut captured, own) = (0, &mut self.own);
+        if let (Some(replay), Some(_)) = (&mut self.replay, self.load.play) {
+            let Some((at, flow)) = replay.next(&mut self.own_bytes, destination) else { return };
+            (captured, own.flow) = (at, flow);
+            (own.kind, own.length) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS);
+        } else {
+            (own.kind, own.length, own.flow) = (Kind::Built, self.lengths.next(), self.picker.next());
+        }
+        self.wanted = match &mut self.pace {
+            Pace::Open(departures) => departures.next(own.length),
+            Pace::Captured(start) => start.saturating_add(captured),
+            Pace::Closed(_) => Ps::MAX, // decided anew at every answer
+        };
     }
 
-    /// The packet that leaves next.
+    /// Which packet leaves next: the load's or an answer.
+    fn decide(&mut self) {
+        if let (Pace::Closed(clients), None) = (&mut self.pace, self.trickle) {
+            let (t, client) = clients.next();
+            (self.wanted, self.own.flow) = if self.remaining == 0 { (Ps::MAX, 0) } else { (t, client) };
+        }
+        self.next = match self.answers.front() {
+            Some((ready, bytes)) if *ready <= self.wanted => Packet {
+                id: (u64::from(self.port) | ANSWER) << ID_BITS | self.answered,
+                departed: self.line.free(*ready),
+                length: bytes.len() as u32 + FCS,
+                flow: 0,
+                kind: Kind::Answer,
+            },
+            _ if self.wanted == Ps::MAX => Packet { departed: Ps::MAX, ..self.own },
+            _ => Packet { departed: self.line.free(self.wanted), ..self.own },
+        };
+    }
+
+    /// The packet that leaves next; never, where its time is the end of all.
     #[inline]
     #[must_use]
     pub fn next(&self) -> Packet {
@@ -114,51 +285,114 @@ impl Generator {
     }
 
     /// That packet has left.
-    #[inline]
     pub fn advance(&mut self) {
-        self.next.id += 1;
-        match &mut self.trickle {
-            Some((t, interval)) => {
-                *t += *interval;
-                self.next.departed = *t;
+        let Packet { id, departed, length, kind, .. } = self.next;
+        self.line.take(departed, length);
+        if kind == Kind::Answer {
+            self.answered += 1;
+            if let Some((_, bytes)) = self.answers.pop_front() {
+                self.held.push_back((id, bytes));
             }
-            None => self.draw(),
+        } else {
+            self.own.id += 1;
+            self.remaining = self.remaining.saturating_sub(1);
+            if kind == Kind::Replayed {
+                let bytes = std::mem::replace(&mut self.own_bytes, self.spare.pop().unwrap_or_default());
+                self.held.push_back((id, bytes));
+            }
+            if let Some((t, interval)) = &mut self.trickle {
+                *t += *interval;
+                self.wanted = *t;
+                self.own.flow = self.picker.next();
+            } else {
+                if let Pace::Closed(clients) = &mut self.pace {
+                    clients.sent(id, departed);
+                }
+                self.draw();
+            }
         }
-        self.next.flow = if self.next.flow + 1 >= self.load.flows { 0 } else { self.next.flow + 1 };
+        self.decide();
     }
 
-    /// Where frames go.
+    /// A frame came back at `t` that answers packet `id`; whether that changes what leaves next.
+    pub fn returned(&mut self, id: u64, t: Ps) -> bool {
+        let Pace::Closed(clients) = &mut self.pace else { return false };
+        if clients.answered(id, t) {
+            self.decide();
+            return true;
+        }
+        false
+    }
+
+    /// A frame came at `t` that answers nothing; whether there is something to say to it, which changes what leaves next.
+    pub fn asked(&mut self, frame: &[u8], t: Ps) -> bool {
+        if self.answers.len() >= ANSWERS_MAX {
+            return false;
+        }
+        let Some(answer) = peer::answer(frame) else { return false };
+        self.answers.push_back((t, answer));
+        self.decide();
+        true
+    }
+
+    /// Where the load's frames go.
     #[must_use]
     pub fn destination(&self) -> [u8; 6] {
         self.frames.destination()
     }
 
-    /// The headers of a packet, as far as they tell its flow.
+    /// The headers of a packet that has just arrived, as far as they tell its flow.
     pub fn headers(&mut self, packet: &Packet) -> &[u8] {
-        self.frames.headers(packet)
+        match packet.kind {
+            Kind::Built => self.frames.headers(packet),
+            Kind::Replayed | Kind::Answer => self.peek(packet),
+        }
     }
 
-    /// The frame of a packet, without FCS.
+    /// The frame of a packet, without FCS, once the packets before it have been taken.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
-        self.frames.frame(packet)
+        if packet.kind == Kind::Built {
+            return self.frames.frame(packet);
+        }
+        while self.held.len() > 1 && self.held.front().is_some_and(|h| h.0 != packet.id) {
+            self.spare.extend(self.held.pop_front().map(|h| h.1));
+        }
+        self.held.front().map_or(&[], |h| &h.1)
+    }
+
+    /// The frame of a packet that has just left, without FCS.
+    pub fn peek(&mut self, packet: &Packet) -> &[u8] {
+        match packet.kind {
+            Kind::Built => self.frames.frame(packet),
+            Kind::Replayed | Kind::Answer => self.held.iter().rfind(|h| h.0 == packet.id).map_or(&[], |h| &h.1),
+        }
+    }
+
+    /// A packet that has just arrived goes no further.
+    pub fn refused(&mut self, packet: &Packet) {
+        if packet.kind != Kind::Built && self.held.back().is_some_and(|h| h.0 == packet.id) {
+            self.spare.extend(self.held.pop_back().map(|h| h.1));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::flows::{Spread, Vary};
+    use super::super::replay::Block;
     use super::*;
 
-    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Generator, String> {
-        let load = Load {
-            traffic: Traffic::Udp,
+    fn load(sizes: Sizes, rate: &str) -> Load {
+        Load {
             sizes,
             rate: rate.parse().unwrap(),
-            timestamp_offset: 42,
-            arrivals: Arrivals::Constant,
-            flows: 3,
-            seed: 1,
-        };
-        Generator::new(&load, 1, (line.parse().unwrap(), 20), [2; 6])
+            flows: Flows { count: 3, spread: Spread::RoundRobin, vary: Vary::Ports },
+            ..Load::default()
+        }
+    }
+
+    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Generator, String> {
+        Generator::new(&load(sizes, rate), 1, (line.parse().unwrap(), 20), [2; 6])
     }
 
     fn take(g: &mut Generator, n: usize) -> Vec<(u64, Ps, u32, u32)> {
@@ -174,7 +408,7 @@ mod tests {
     #[test]
     fn packets_in_turn() {
         let mut g = generator(Sizes::Fixed { size: 256 }, "40Gbps", "100Gbps").unwrap();
-        assert_eq!(g.next().id >> ID_BITS, 1);
+        assert_eq!((g.next().id >> ID_BITS, g.next().departed), (1, Ps::MAX));
         g.trickle_at(10, 500_000);
         assert_eq!(take(&mut g, 2), [(0, 10, 256, 0), (1, 500_010, 256, 1)]);
         g.start_at(1_000_000);
@@ -206,8 +440,19 @@ mod tests {
         load.sizes = Sizes::Fixed { size: 1000 };
         load.seed = 1;
         g.change(&load).unwrap();
-        g.start_at(500);
-        assert_eq!(take(&mut g, 2), [(5, 500, 1000, 0), (6, 200_500, 1000, 1)]);
+        g.start_at(500_000);
+        assert_eq!(take(&mut g, 2), [(5, 500_000, 1000, 0), (6, 700_000, 1000, 1)]);
+    }
+
+    #[test]
+    fn so_many_and_no_more() {
+        let mut g = generator(Sizes::Fixed { size: 64 }, "10Gbps", "100Gbps").unwrap();
+        g.load.packets = Some(2);
+        g.start_at(0);
+        assert!(!g.exhausted());
+        assert_eq!(take(&mut g, 2).len(), 2);
+        assert!(g.exhausted());
+        assert_eq!(g.next().departed, Ps::MAX);
     }
 
     #[test]
@@ -216,7 +461,7 @@ mod tests {
         g.start_at(0);
         assert!(g.line_limited);
         assert_eq!(take(&mut g, 1001)[1000].1, 6_720_000, "84 bytes on the line");
-        let refused = |sizes, rate| generator(sizes, rate, "100Gbps").unwrap_err();
+        let refused = |sizes, rate| generator(sizes, rate, "100Gbps").err().unwrap();
         assert!(refused(Sizes::Fixed { size: 64 }, "101Gbps").contains("at most the link's"));
         assert!(refused(Sizes::Fixed { size: 63 }, "1Gbps").contains("64 to 9000"));
     }
@@ -228,5 +473,88 @@ mod tests {
         g.start_at(0);
         let list = take(&mut g, 1_000_000);
         assert!(list.iter().enumerate().all(|(k, p)| p.1 == k as u64 * 84 * 8 * 1000 / 400));
+    }
+
+    /// Answers go between the load's packets, and every frame has the line to itself.
+    #[test]
+    fn answers_take_their_place() {
+        let mut g = generator(Sizes::Fixed { size: 64 }, "100Gbps", "100Gbps").unwrap();
+        g.start_at(1000);
+        take(&mut g, 2);
+        let arp = [
+            &[0xff; 6][..],
+            &[2, 0, 0, 0, 0, 9],
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 10, 0, 0, 2],
+            &[0; 6],
+            &[10, 0, 0, 1],
+        ]
+        .concat();
+        assert!(g.asked(&arp, 2000) && !g.asked(&[0; 60], 3000));
+        let list: Vec<Packet> = (0..3)
+            .map(|_| {
+                let p = g.next();
+                g.advance();
+                p
+            })
+            .collect();
+        assert_eq!(list.iter().map(|p| p.kind == Kind::Answer).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(list.iter().map(|p| p.departed).collect::<Vec<_>>(), [2, 3, 4].map(|k| 1000 + k * 6720));
+        assert_eq!((list[0].id >> ID_BITS, list[1].id & 0xff), (0x81, 2));
+        assert_eq!(g.frame(&list[0])[20..22], [0, 2]);
+    }
+
+    #[test]
+    fn clients_wait_for_answers() {
+        let mut l = load(Sizes::Fixed { size: 64 }, "1Gbps");
+        let timeout = "1ms".parse().unwrap();
+        l.clients = Some(ClosedLoop { clients: 2, think: "0ns".parse().unwrap(), exponential: false, timeout });
+        let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        g.start_at(0);
+        assert_eq!(take(&mut g, 2), [(0, 0, 64, 0), (1, 6720, 64, 1)]);
+        assert_eq!(g.next().departed, 1_000_000_000, "a time-out");
+        assert!(g.returned(1, 50_000) && !g.returned(1, 50_000));
+        assert_eq!(take(&mut g, 1), [(2, 50_000, 64, 1)]);
+    }
+
+    struct Long(u64);
+
+    impl Source for Long {
+        fn fill(&mut self, block: &mut Block) {
+            for _ in 0..10.min(100 - self.0) {
+                block.push(self.0 * 1000, &[self.0 as u8; 80], &[], 80);
+                self.0 += 1;
+            }
+        }
+        fn rewind(&mut self) {
+            self.0 = 0;
+        }
+    }
+
+    /// A trace's bytes are there when they are wanted, whatever was refused before.
+    #[test]
+    fn traces_are_played() {
+        let mut l = load(Sizes::Fixed { size: 64 }, "1Gbps");
+        l.play = Some(Play { clock: TraceClock::Captured { millionths: 1_000_000 }, loops: 1, mean_length: 84.0 });
+        let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        g.set_source(Box::new(Long(0)));
+        g.start_at(7);
+        let mut waiting = VecDeque::new();
+        for k in 0..100u64 {
+            let p = g.next();
+            // 84 B and the gap take 8.32 ns: more than the distance.
+            assert_eq!((p.id, p.length, p.departed), (k, 84, 7 + k * 8320));
+            g.advance();
+            assert_eq!(g.headers(&p)[..7], [2, 2, 2, 2, 2, 2, k as u8]);
+            if k % 3 == 0 {
+                g.refused(&p);
+            } else {
+                waiting.push_back(p);
+            }
+            if k % 5 == 4 {
+                let p: Packet = waiting.pop_front().unwrap();
+                assert_eq!(g.frame(&p)[79], p.id as u8);
+            }
+        }
+        assert!(g.exhausted());
     }
 }

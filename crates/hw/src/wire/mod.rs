@@ -1,19 +1,34 @@
 //! What is at the other end of the wire: the load generator and the sink that takes the answers.
 //!
-//! - `arrivals`: when packets leave; `sizes`: how long they are; `frames`: what they look like; `generator`: all together.
-//! - `sink`: recognises answers and measures latency.
+//! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
+//!   `replay`: packets of a trace; `peer`: answers to the host's questions; `generator`: all together.
+//! - `sink`: recognises answers; `latencies`: how long they took. `tap`: what passes on the wire, for a capture file.
 
 mod arrivals;
+mod clients;
+mod flows;
 mod frames;
 mod generator;
+mod latencies;
+mod line;
+mod peer;
+mod replay;
 mod sink;
 mod sizes;
+mod tap;
 
 pub use arrivals::Arrivals;
-pub use frames::{Packet, Traffic, PROBE_BYTES};
-pub use generator::{Generator, Load, ID_BITS};
-pub use sink::{Answer, Sink};
+pub use clients::ClosedLoop;
+pub use flows::{Flows, Spread, Vary};
+pub use frames::{Internet, Kind, Packet, Traffic, ETHERNET, PEER, PROBE_BYTES};
+pub use generator::{Generator, Load, ANSWER, ID_BITS};
+pub use latencies::Latencies;
+pub use replay::{Block, Play, Replay, Source, TraceClock};
+pub use sink::{Recognition, Sink};
 pub use sizes::Sizes;
+pub use tap::{Passage, Seen, Tap};
 
 /// Bytes of the frame check sequence, which frames in memory lack.
 pub const FCS: u32 = 4;
+/// Bytes of the longest frame, FCS included.
+pub const FRAME_MAX: u32 = *sizes::LENGTHS.end();

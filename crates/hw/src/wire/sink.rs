@@ -1,110 +1,147 @@
-//! The sink: takes what the NIC sends, recognises answers by their probe, measures latency.
+//! The sink: takes what the NIC sends, tells which packet it answers, measures latency.
+//!
+//! A packet is told by the probe in its payload; by the NIC's buffer that carried it (the ledger knows), where a trace's bytes
+//! stay as they are; or by a transaction key: some bytes that request and answer share, within one conversation. A lost packet
+//! never shifts the others: a key that several outstanding packets share tells none of them, and is counted; where one of
+//! those is never answered, the key tells nothing more.
 
 use super::frames::MAGIC;
-use hdrhistogram::Histogram;
+use super::replay::conversation;
+use super::Latencies;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 
-/// An answer: which packet it belongs to and how long it took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Sequence number of the packet.
-    pub id: u64,
-    /// From its first bit leaving to the answer's last bit returning.
-    pub latency: Ps,
+/// How answers are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "by", deny_unknown_fields)]
+pub enum Recognition {
+    /// By the probe that every packet carries.
+    Probe,
+    /// By the buffer that carried the packet through the host.
+    Buffer,
+    /// By bytes that the answer has in the same place, and by the buffer.
+    Key {
+        /// From the start of the frame.
+        offset: u32,
+        /// At most 16.
+        length: u32,
+    },
 }
 
-/// Longest latency that the histogram tells apart: one second.
-const LATENCY_MAX: Ps = 1_000_000_000_000;
-const SIGNIFICANT_DIGITS: u8 = 3;
+/// A packet that a frame says it answers: its number and when it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Number of the packet.
+    pub id: u64,
+    /// When its first bit left.
+    pub departed: Ps,
+}
+
+/// Outstanding packets with a key; where there are more, all are given up.
+const OUTSTANDING_MAX: usize = 1 << 20;
+type Key = (u64, u128);
+
+/// Packets that have a key: the only one, or how many.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    One(u64),
+    Several(u32),
+}
 
 /// The sink.
 pub struct Sink {
+    recognition: Recognition,
     probe: usize,
-    histogram: Histogram<u64>,
-    sum: u128,
-    /// Of squares, in ns^2: enough for a deviation.
-    squares: f64,
-    count: u64,
-    max: Ps,
+    outstanding: FxHashMap<Key, Waiting>,
+    /// Packets whose key another outstanding one had.
+    pub ambiguous: u64,
+    /// Latencies of the cohort.
+    pub latencies: Latencies,
 }
 
 impl Sink {
-    /// Looks for the probe at this offset.
+    /// Looks for the probe at this offset, or for whatever tells packets.
     #[must_use]
-    pub fn new(probe_offset: u32) -> Self {
+    pub fn new(recognition: Recognition, probe_offset: u32) -> Self {
         Self {
+            recognition,
             probe: probe_offset as usize,
-            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, SIGNIFICANT_DIGITS).expect("bounds are constants"),
-            sum: 0,
-            squares: 0.0,
-            count: 0,
-            max: 0,
+            outstanding: FxHashMap::default(),
+            ambiguous: 0,
+            latencies: Latencies::default(),
         }
+    }
+
+    /// Whether packets carry a probe.
+    #[must_use]
+    pub fn recognises_probes(&self) -> bool {
+        self.recognition == Recognition::Probe
+    }
+
+    /// Whether packets have to be shown as they leave.
+    #[must_use]
+    pub fn wants_packets(&self) -> bool {
+        matches!(self.recognition, Recognition::Key { .. })
+    }
+
+    fn key(&self, frame: &[u8]) -> Option<Key> {
+        let Recognition::Key { offset, length } = self.recognition else { return None };
+        let at = offset as usize;
+        let bytes = frame.get(at..at.checked_add(length.min(16) as usize)?)?;
+        let mut key = [0; 16];
+        key[..bytes.len()].copy_from_slice(bytes);
+        Some((conversation(frame), u128::from_le_bytes(key)))
+    }
+
+    /// Packet `id` leaves; `lost` tells whether an earlier one can no longer be answered.
+    pub fn leaves(&mut self, id: u64, frame: &[u8], mut lost: impl FnMut(u64) -> bool) {
+        let Some(key) = self.key(frame) else { return };
+        if self.outstanding.len() >= OUTSTANDING_MAX {
+            self.outstanding.clear();
+        }
+        let now = match self.outstanding.get(&key) {
+            Some(&Waiting::Several(n)) => Waiting::Several(n.saturating_add(1)),
+            Some(&Waiting::One(old)) if !lost(old) => Waiting::Several(2),
+            _ => Waiting::One(id),
+        };
+        self.ambiguous += u64::from(matches!(now, Waiting::Several(_)));
+        self.outstanding.insert(key, now);
     }
 
     /// Reads the probe of a frame whose last bit arrives at `t`; `None` where it carries none.
     #[must_use]
-    pub fn recognise(&self, frame: &[u8], t: Ps) -> Option<Answer> {
+    pub fn probe(&self, frame: &[u8], t: Ps) -> Option<Probe> {
+        if self.recognition != Recognition::Probe {
+            return None;
+        }
         let probe = frame.get(self.probe..self.probe + super::PROBE_BYTES as usize)?;
         if probe[..2] != MAGIC {
             return None;
         }
         let word = |at: usize| probe[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
-        Some(Answer { id: word(2), latency: t.checked_sub(word(10))? })
+        let found = Probe { id: word(2), departed: word(10) };
+        (found.departed <= t).then_some(found)
+    }
+
+    /// The packet that a frame's key names.
+    pub fn by_key(&mut self, frame: &[u8]) -> Option<u64> {
+        let key = self.key(frame)?;
+        match self.outstanding.remove(&key)? {
+            Waiting::One(id) => Some(id),
+            Waiting::Several(n) => {
+                if n > 1 {
+                    self.outstanding.insert(key, Waiting::Several(n - 1));
+                }
+                None
+            }
+        }
     }
 
     /// What was measured is forgotten.
     pub fn forget(&mut self) {
-        *self = Self::new(self.probe as u32);
-    }
-
-    /// Counts a latency (of a packet of the cohort).
-    pub fn record(&mut self, latency: Ps) {
-        self.histogram.saturating_record(latency.max(1));
-        self.sum += u128::from(latency);
-        let ns = latency as f64 / 1000.0;
-        self.squares += ns * ns;
-        self.count += 1;
-        self.max = self.max.max(latency);
-    }
-
-    /// Answers recorded.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-    /// Mean latency in ps; 0 without answers.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum as f64 / self.count as f64
-        }
-    }
-    /// Standard deviation in ps; 0 without answers.
-    #[must_use]
-    pub fn deviation(&self) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
-        let mean = self.mean() / 1000.0;
-        libm::sqrt((self.squares / self.count as f64 - mean * mean).max(0.0)) * 1000.0
-    }
-    /// Largest latency.
-    #[must_use]
-    pub fn max(&self) -> Ps {
-        self.max
-    }
-    /// Latency at a quantile, to three digits.
-    #[must_use]
-    pub fn quantile(&self, q: f64) -> Ps {
-        self.histogram.value_at_quantile(q).min(self.max)
-    }
-    /// The filled buckets: highest value in ps, count.
-    #[must_use]
-    pub fn buckets(&self) -> Vec<(u64, u64)> {
-        self.histogram.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+        self.latencies = Latencies::default();
+        self.ambiguous = 0;
     }
 }
 
@@ -113,31 +150,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_and_quantiles() {
-        let mut sink = Sink::new(42);
-        assert_eq!((sink.count(), sink.mean(), sink.deviation()), (0, 0.0, 0.0));
-        (1..=1000u64).for_each(|us| sink.record(us * 1_000_000));
-        assert_eq!(sink.count(), 1000);
-        assert!((sink.mean() / 1e6 - 500.5).abs() < 1e-9);
-        assert!((sink.deviation() / 1e6 - 288.675).abs() < 0.001, "{}", sink.deviation());
-        for (q, us) in [(0.5, 500.0), (0.9, 900.0), (0.9999, 1000.0)] {
-            assert!((sink.quantile(q) as f64 / 1e6 / us - 1.0).abs() < 0.002, "{q}");
-        }
-        sink.forget();
-        assert_eq!((sink.count(), sink.max()), (0, 0));
-    }
-
-    #[test]
-    fn answers_are_recognised() {
-        let sink = Sink::new(42);
+    fn probes_are_recognised() {
+        let sink = Sink::new(Recognition::Probe, 42);
         let mut frame = [0u8; 60];
         frame[42..44].copy_from_slice(&MAGIC);
         frame[44] = 7;
         frame[52..60].copy_from_slice(&1000u64.to_le_bytes());
-        assert_eq!(sink.recognise(&frame, 5000), Some(Answer { id: 7, latency: 4000 }));
-        assert_eq!(sink.recognise(&frame, 999), None, "before it left");
-        assert_eq!(sink.recognise(&frame[..59], 5000), None, "cut");
+        assert_eq!(sink.probe(&frame, 5000), Some(Probe { id: 7, departed: 1000 }));
+        assert_eq!(sink.probe(&frame, 999), None, "before it left");
+        assert_eq!(sink.probe(&frame[..59], 5000), None, "cut");
         frame[42] = 0;
-        assert_eq!(sink.recognise(&frame, 5000), None);
+        assert_eq!(sink.probe(&frame, 5000), None);
+    }
+
+    #[test]
+    fn a_lost_packet_shifts_nothing() {
+        let mut sink = Sink::new(Recognition::Key { offset: 42, length: 2 }, 42);
+        let frame = |key: u8| {
+            let mut f = [0u8; 60];
+            f[42] = key;
+            f
+        };
+        for id in 0..5 {
+            sink.leaves(id, &frame(id as u8), |_| false);
+        }
+        // 1 is lost; the others are told all the same, in any order.
+        assert_eq!([3, 0, 4, 2].map(|k| sink.by_key(&frame(k))), [Some(3), Some(0), Some(4), Some(2)]);
+        sink.leaves(5, &frame(1), |id| id == 1);
+        assert_eq!(sink.by_key(&frame(1)), Some(5), "its key is free again");
+        sink.leaves(6, &frame(9), |_| false);
+        sink.leaves(7, &frame(9), |_| false);
+        assert_eq!((sink.by_key(&frame(9)), sink.ambiguous), (None, 1));
+        sink.leaves(8, &frame(9), |_| false);
+        assert_eq!([sink.by_key(&frame(9)), sink.by_key(&frame(9))], [None; 2], "one of the two was not answered yet");
+        sink.leaves(9, &frame(9), |_| false);
+        assert_eq!(sink.by_key(&frame(9)), Some(9));
+        assert_eq!(sink.by_key(&frame(77)), None, "nobody's");
     }
 }

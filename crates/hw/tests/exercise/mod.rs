@@ -7,7 +7,7 @@ use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroO
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Load, Sizes, Traffic};
+use wiretime_hw::wire::{Load, Sizes};
 
 /// xorshift64*.
 pub struct Random(pub u64);
@@ -232,15 +232,8 @@ const STEP: Ps = 400_000;
 
 /// A NIC that forwards what comes, by a driver that looks every 400 ns: `burst` packets at most.
 fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
-    let load = Load {
-        traffic: Traffic::Udp,
-        sizes: Sizes::Fixed { size: length },
-        rate: rate.parse().expect("a rate"),
-        timestamp_offset: 42,
-        arrivals: Arrivals::Constant,
-        flows: 1,
-        seed: 1,
-    };
+    let load =
+        Load { sizes: Sizes::Fixed { size: length }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
     let mut host = Host::new(p, &load, 256, true).expect("a host");
     host.shared.cohort = 0..1_000_000_000;
     host.port.start_traffic(0, &mut host.shared);
@@ -257,7 +250,7 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
     values(signature, &stats.io);
     values(signature, host.memory.stats());
     values(signature, host.memory.dram_stats());
-    let sink = &host.shared.sink;
+    let sink = &host.shared.sink.latencies;
     signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
 }
 

@@ -7,6 +7,7 @@
 //! - `profile`: cycles by block.
 //! - `report`: the result.
 
+mod capture;
 mod hidden;
 mod nics;
 mod pages;
@@ -66,8 +67,14 @@ pub struct Run {
     occupancy: Vec<Vec<[u64; 4]>>,
     /// Stages of instructions in the timeline's window, by core.
     pipelines: Vec<(usize, StageTrace)>,
+    /// Between points of it.
+    occupancy_step: Ps,
     clocks: stage::Clocks,
     begin: Ps,
+    /// When the traffic stopped, or the guest was asked to.
+    stopped: Ps,
+    /// The capture of the wire, where one is wanted.
+    capture: Option<capture::Capture>,
 }
 
 /// How late cores saw DMA writes.
@@ -115,7 +122,10 @@ impl Run {
             occupancy: Vec::new(),
             pipelines: Vec::new(),
             clocks: stage::Clocks::default(),
+            occupancy_step: 1,
             begin: 0,
+            stopped: 0,
+            capture: config.capture().map(|file| capture::Capture::new(file, p)),
         })
     }
 

@@ -10,8 +10,9 @@ use wiretime_base::Ps;
 use wiretime_hw::core::{CoreStats, StageTrace, Stages, StallStats, TlbStats};
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
-use wiretime_hw::nic::{Counts, DropState, Lateness, PortStats, QueueStats, Which};
+use wiretime_hw::nic::{Counts, DropState, FlowCounts, Lateness, PortStats, QueueStats, Which, FLOWS_TOLD};
 use wiretime_hw::params::Interface;
+use wiretime_hw::wire::Latencies;
 use wiretime_isa::disassemble;
 
 /// All counters at one time.
@@ -120,8 +121,38 @@ fn ns(ps: Ps) -> f64 {
     ps as f64 / 1000.0
 }
 
-/// Points of the time series of occupancies.
+/// Moments and quantiles, where there are any.
+fn latency_ns(l: &Latencies) -> Option<Value> {
+    (l.count() > 0).then(|| {
+        json!({
+            "mean": l.mean() / 1000.0,
+            "deviation": l.deviation() / 1000.0,
+            "median": ns(l.quantile(0.5)),
+            "p90": ns(l.quantile(0.9)),
+            "p99": ns(l.quantile(0.99)),
+            "p999": ns(l.quantile(0.999)),
+            "p9999": ns(l.quantile(0.9999)),
+            "max": ns(l.max()),
+        })
+    })
+}
+
+/// Flows, where there are several: number, packets offered and answered, mean and longest latency in ns.
+fn flows(counts: &[FlowCounts]) -> Option<Value> {
+    if counts.len() <= 1 {
+        return None;
+    }
+    let row = |(i, f): (usize, &FlowCounts)| {
+        let flow = if i < FLOWS_TOLD { json!(i) } else { json!("others") };
+        let mean = f.latency_sum as f64 / f.answered.max(1) as f64 / 1000.0;
+        json!([flow, f.offered, f.answered, mean, ns(f.latency_max)])
+    };
+    Some(counts.iter().enumerate().map(row).collect())
+}
+
+/// Points of the time series of occupancies: as many as are expected, and at most where a trace takes longer.
 pub const OCCUPANCY_POINTS: Ps = 200;
+pub const OCCUPANCY_MAX: Ps = 4000;
 
 /// What became of packets, before the program stops and resets the device.
 #[derive(Clone)]
@@ -160,8 +191,9 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
             .iter()
             .enumerate()
             .map(|(q, counts)| {
+                let latency = nics.shared.queues[i].get(q).and_then(latency_ns);
                 let (bursts, available) = port.driver_histograms(q);
-                json!({ "cohort": counts, "burst_sizes": bursts, "available_at_replenish": available })
+                json!({ "cohort": counts, "burst_sizes": bursts, "available_at_replenish": available, "latency_ns": latency })
             })
             .collect();
         let transitions: Vec<Value> = port
@@ -178,6 +210,9 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
             "cohort": counts,
             "queues": queues,
             "drop_transitions": transitions,
+            "last_drop_ns": port.last_drop().map(|at| ns(at.saturating_sub(nics.shared.cohort.start))),
+            "given_up": port.given_up(),
+            "flows": flows(&nics.shared.flows[i]),
         })
     };
     account.ports.iter().enumerate().map(one).collect()
@@ -185,7 +220,7 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
 
 /// Fill of FIFOs and rings over the measurement: a table a port.
 fn occupancy(run: &Run) -> Value {
-    let step = run.settings.duration.ps() / OCCUPANCY_POINTS;
+    let step = run.occupancy_step;
     let ports = run.occupancy.first().map_or(0, Vec::len);
     let rows = |i: usize| run.occupancy.iter().map(|point| point[i].to_vec()).collect::<Vec<_>>();
     json!({
@@ -238,24 +273,12 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let control = lock(&run.control);
     let account = run.account.clone().unwrap_or_else(|| account(&nics, &run.settings));
     let cohort = &account.cohort;
-    let sink = &nics.shared.sink;
+    let latencies = &nics.shared.sink.latencies;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
     let lost = cohort.offered - cohort.forwarded;
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
     let late = lateness(&nics);
-    let latency = (sink.count() > 0).then(|| {
-        json!({
-            "mean": sink.mean() / 1000.0,
-            "deviation": sink.deviation() / 1000.0,
-            "median": ns(sink.quantile(0.5)),
-            "p90": ns(sink.quantile(0.9)),
-            "p99": ns(sink.quantile(0.99)),
-            "p999": ns(sink.quantile(0.999)),
-            "p9999": ns(sink.quantile(0.9999)),
-            "max": ns(sink.max()),
-        })
-    });
     let points: Vec<Value> = [("start", first), ("end", last)]
         .into_iter()
         .filter_map(|(name, s)| {
@@ -264,15 +287,16 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
             Some(json!({ "point": name, "simulated_ns": s.time / 1000, "instructions": s.instructions, "hash": hash }))
         })
         .collect();
-    let histogram: Vec<Value> = sink.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
+    let histogram: Vec<Value> = latencies.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
     json!({
         "offered_gbps": gbps(&nics.shared.cohort_bytes),
         "forwarded_gbps": gbps(&nics.shared.cohort_returned_bytes),
         "offered_mpps": cohort.offered as f64 * 1000.0 / duration_ns,
         "forwarded_mpps": cohort.forwarded as f64 * 1000.0 / duration_ns,
         "loss_percent": if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
-        "latency_ns": latency,
+        "latency_ns": latency_ns(latencies),
         "latency_histogram_ns": histogram,
+        "latency_hdr_ps": (latencies.count() > 0).then(|| latencies.encoded()),
         "latency_hops_ns": nics.shared.journeys.hops(),
         "latency_hops_packets": [nics.shared.journeys.complete, nics.shared.journeys.incomplete],
         "cohort": cohort,
@@ -335,6 +359,15 @@ fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
     }
     if nics.devices.iter().any(|d| d.port.line_limited()) {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
+    }
+    let ambiguous = nics.shared.sink.ambiguous;
+    if ambiguous > 0 {
+        list.push(format!(
+            "transaction key: {ambiguous} packets had that of another one under way, and are not measured"
+        ));
+    }
+    if let Some(problem) = run.capture.as_ref().and_then(|c| c.problem()) {
+        list.push(format!("capture: is incomplete: {problem}"));
     }
     let refused: u64 = nics.devices.iter().map(|d| d.port.writes.refused).sum();
     if refused > 0 {

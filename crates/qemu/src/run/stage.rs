@@ -9,7 +9,7 @@ use crate::vfio::GuestPhase;
 use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::time::Instant;
-use wiretime_base::{Ps, PS_PER_NS};
+use wiretime_base::{Duration, Ps, PS_PER_NS};
 use wiretime_hw::nic::Phase;
 
 /// Where the run is.
@@ -86,12 +86,12 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
 
 impl Run {
     fn draining_tick(&mut self, t: Ps) {
-        let idle = lock(&self.nics).devices.iter().all(|d| d.port.next_time().is_none()) && !self.dma_pending();
+        let idle = lock(&self.nics).devices.iter().all(|d| d.port.idle()) && !self.dma_pending();
         if !idle {
             self.begin = t;
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
-            self.begin = t;
+            (self.begin, self.stopped) = (t, t);
             let mut nics = lock(&self.nics);
             nics.shared.ledger.drained();
             self.account = Some(report::account(&nics, &self.settings));
@@ -115,6 +115,7 @@ impl Run {
                 self.end = Some(self.snapshot(t));
             }
             let profile = self.settings.profile.then(|| self.profile.report(&self.ram));
+            self.write_capture(t, true);
             let result = report::result(self, t, status);
             let trace = report::trace(self);
             return Some((json!({ "result": result, "profile": profile, "trace": trace, "host": self.host() }), 0));
@@ -122,7 +123,7 @@ impl Run {
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
             Stage::Boot if self.starts_at() != StartAt::Never => 0,
-            Stage::Draining | Stage::Stopping => self.begin,
+            Stage::Draining | Stage::Stopping => self.stopped,
             _ => return None,
         };
         if t > since + limit {
@@ -161,7 +162,14 @@ impl Run {
 
     fn traffic_tick(&mut self, t: Ps, control: &mut Control) -> Option<Ps> {
         let measure = self.begin + self.settings.warm_up.ps();
-        let end = measure + self.settings.duration.ps();
+        self.write_capture(t, false);
+        if self.settings.until_end && self.start.is_some() && self.end.is_none() && self.all_sent() {
+            // Its length is known now: devices have been simulated to the end of this window.
+            let end = t + self.platform.quantum();
+            self.settings.duration = Duration::new(end.saturating_sub(measure)).unwrap_or(self.settings.duration);
+            self.settings.until_end = false;
+        }
+        let end = if self.settings.until_end { Ps::MAX } else { measure + self.settings.duration.ps() };
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t));
             self.profile.on = self.settings.profile;
@@ -172,8 +180,9 @@ impl Run {
             self.profile.on = false;
             lock(&self.nics).devices.iter_mut().for_each(|d| d.port.end_measurement());
         }
-        let step = (self.settings.duration.ps() / report::OCCUPANCY_POINTS).max(1);
-        if self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
+        let step = self.occupancy_step;
+        let room = (self.occupancy.len() as Ps) < report::OCCUPANCY_MAX;
+        if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
             self.occupancy.push(lock(&self.nics).devices.iter().map(|d| d.port.occupancy()).collect());
         }
         self.trace_pipelines(t, measure + self.settings.trace_start.ps());
@@ -192,6 +201,7 @@ impl Run {
             }
             lock(&self.nics).devices.iter_mut().for_each(|d| d.port.stop_traffic(t));
             self.stage = Stage::Draining;
+            self.stopped = t;
             self.clocks.draining = Some(Instant::now());
             self.begin = t;
             return Some(self.boot_quantum());
@@ -204,9 +214,9 @@ impl Run {
         let result = report::result(self, t, 0);
         let Some(trial) = control.next_trial(&result) else { return false };
         let s = &mut self.settings;
-        (s.sizes, s.rate, s.arrivals) = (trial.sizes, trial.rate, trial.arrivals);
         (s.warm_up, s.duration, s.follow) = (trial.warm_up, trial.duration, trial.follow);
-        let load = s.load();
+        s.load = trial.load;
+        let load = s.load.clone();
         {
             let mut nics = lock(&self.nics);
             for nic in &mut nics.devices {
@@ -220,7 +230,7 @@ impl Run {
         self.series.clear();
         self.occupancy.clear();
         // Nothing of what devices have been simulated to changes.
-        self.begin_load(t + self.platform.quantum());
+        self.begin_load(t + self.platform.quantum() + trial.idle.ps());
         true
     }
 
@@ -228,15 +238,25 @@ impl Run {
     fn begin_load(&mut self, t: Ps) {
         self.begin = t;
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
+        self.occupancy_step = (duration / report::OCCUPANCY_POINTS).max(1);
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = lock(&self.nics);
         let nics = &mut *nics;
-        nics.shared.measure(measure..measure + duration);
+        nics.shared.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
+        let capture = self.settings.capture_length.ps();
+        let begin = measure + self.settings.capture_start.ps();
+        let tapped = if capture == 0 { 0..0 } else { begin..begin.saturating_add(capture) };
         for nic in &mut nics.devices {
             nic.port.start_traffic(t, &mut nics.shared);
             nic.port.start_trace(window.clone());
+            nic.port.tap.window = tapped.clone();
         }
+    }
+
+    /// Whether no generator has anything left to send.
+    fn all_sent(&self) -> bool {
+        lock(&self.nics).devices.iter().all(|d| d.port.exhausted())
     }
 
     /// Stages of instructions are recorded in the timeline's window.

@@ -3,7 +3,9 @@
 use super::PciDevice;
 use crate::control::RunSettings;
 use crate::memory::{GuestRam, SharedPages};
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use wiretime_capture::Trace;
 use wiretime_hw::nic::{identity, shared_pages, Controller, Model, Port, Shared};
 use wiretime_hw::params::Platform;
 use wiretime_hw::pci::ConfigSpace;
@@ -30,10 +32,15 @@ impl NicDevice {
         let mut mac = s.mac;
         mac[5] = mac[5].wrapping_add(index as u8);
         let registers = Model::new(interface, mac, SharedPages::new(shared_pages(interface))?);
-        let generator = Generator::new(&s.load(), index as u8, (p.link.rate, p.link.gap_bytes), mac)?;
+        let generator = Generator::new(&s.load, index as u8, (p.link.rate, p.link.gap_bytes), mac)?;
+        let mut port = Port::new(p, index, registers, generator, s.drop_classes);
+        if let Some(path) = &s.trace_file {
+            let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            port.set_source(Box::new(Trace::new(file)));
+        }
         Ok(Self {
             config: ConfigSpace::new(&identity(interface)),
-            port: Port::new(p, index, registers, generator, s.drop_classes),
+            port,
             ram: GuestRam::default(),
             mapped: s.mapped_doorbells,
             trapped_doorbells: 0,
@@ -82,7 +89,8 @@ impl Nics {
         let devices: Result<Vec<_>, _> = (0..p.nic.ports as usize).map(|i| NicDevice::new(p, i, s)).collect();
         let devices = devices?;
         let queues = devices.first().map_or(1, |d| d.port.registers.queues());
-        let shared = Shared::new(devices.len(), queues, s.forwards, Sink::new(s.timestamp_offset));
+        let shared =
+            Shared::new(devices.len(), queues, s.forwards, Sink::new(s.load.recognition, s.load.timestamp_offset));
         Ok(Self { devices, shared })
     }
 }

@@ -19,7 +19,7 @@ use super::transmit::Transmit;
 use crate::dma::{DmaWrites, Stream};
 use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
-use crate::wire::{Generator, Load, ID_BITS};
+use crate::wire::{Generator, Load, Source, Tap, ANSWER, ID_BITS};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
 
@@ -40,7 +40,7 @@ enum Event {
     Interrupt { vector: u8, causes: u32 },
     Timer { side: Side, life: u32 },
     Throttle { vector: u8, life: u32 },
-    Arrive { start: Ps },
+    Arrive,
 }
 
 impl Ordered for Event {
@@ -57,7 +57,7 @@ impl Ordered for Event {
             Event::Interrupt { .. } => 8,
             Event::Timer { .. } => 9,
             Event::Throttle { .. } => 10,
-            Event::Arrive { .. } => 11,
+            Event::Arrive => 11,
         }
     }
     fn source(&self) -> u16 {
@@ -108,6 +108,8 @@ pub struct Port<C> {
     pub trapped_tails: Vec<(u64, u32)>,
     /// The timeline, where one is wanted.
     pub trace: Tracer,
+    /// What passes on the wire, where a capture is wanted.
+    pub tap: Tap,
     index: usize,
     generator: Generator,
     receive: Receive,
@@ -125,9 +127,13 @@ pub struct Port<C> {
     now: Ps,
     phase: Phase,
     stop_at: Ps,
-    /// When the traffic in force started: arrivals of an earlier one are void.
-    traffic_start: Ps,
     last_payload: Ps,
+    /// When the packet that leaves next arrives: other arrivals are void.
+    armed: Ps,
+    /// Arrivals among the events, void ones included.
+    arrivals: usize,
+    /// When the NIC last refused a packet.
+    last_drop: Ps,
     /// Tails as last seen, and queues that are on, a bit each, by side.
     seen_tails: [Vec<u32>; 2],
     enabled: [u64; 2],
@@ -147,6 +153,7 @@ impl<C: Controller> Port<C> {
             late: Lateness::default(),
             trapped_tails: Vec::new(),
             trace: Tracer::default(),
+            tap: Tap::default(),
             index,
             generator,
             receive: Receive::new(&p.nic, queues, classes),
@@ -163,8 +170,10 @@ impl<C: Controller> Port<C> {
             now: 0,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
-            traffic_start: 0,
             last_payload: 0,
+            armed: Ps::MAX,
+            arrivals: 0,
+            last_drop: 0,
             seen_tails: [vec![0; queues], vec![0; queues]],
             enabled: [0; 2],
             lost: false,
@@ -189,14 +198,14 @@ impl<C: Controller> Port<C> {
     /// A packet every `interval` from `t` on, to find out when the host takes packets.
     pub fn trickle(&mut self, t: Ps, interval: Ps) {
         self.generator.trickle_at(t, interval);
-        self.begin(t);
+        self.begin();
     }
 
     /// Traffic starts at `t`.
     pub fn start_traffic(&mut self, t: Ps, shared: &mut Shared) {
         self.generator.start_at(t);
-        shared.ledger.load_begins(self.generator.next().id);
-        self.begin(t);
+        shared.ledger.load_begins(self.generator.next_id());
+        self.begin();
     }
 
     /// Another load, from the next start of traffic on.
@@ -207,17 +216,37 @@ impl<C: Controller> Port<C> {
         self.generator.change(load)
     }
 
-    fn begin(&mut self, t: Ps) {
+    /// Where a trace comes from, for loads that play one.
+    pub fn set_source(&mut self, source: Box<dyn Source>) {
+        self.generator.set_source(source);
+    }
+
+    /// Whether the load has nothing left to send.
+    #[must_use]
+    pub fn exhausted(&self) -> bool {
+        self.generator.exhausted()
+    }
+
+    fn begin(&mut self) {
         self.phase = Phase::Running;
-        self.traffic_start = t;
         self.schedule();
     }
 
     /// The packet that leaves next arrives when its last bit does.
     fn schedule(&mut self) {
         let next = self.generator.next();
+        if next.departed == Ps::MAX {
+            self.armed = Ps::MAX;
+            return;
+        }
         let arrives = next.departed.saturating_add(self.line.time_of(next.length.into()) + self.link_latency);
-        self.events.push(arrives, Event::Arrive { start: self.traffic_start });
+        let arrives = arrives.max(self.now);
+        if self.armed == arrives {
+            return; // it is waiting
+        }
+        self.armed = arrives;
+        self.arrivals += 1;
+        self.events.push(self.armed, Event::Arrive);
     }
 
     /// No packet leaves from `t` on.
@@ -232,6 +261,12 @@ impl<C: Controller> Port<C> {
         self.phase
     }
 
+    /// Whether nothing is under way in the NIC.
+    #[must_use]
+    pub fn idle(&self) -> bool {
+        self.events.len() == self.arrivals
+    }
+
     /// Time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
@@ -242,6 +277,11 @@ impl<C: Controller> Port<C> {
     pub fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &impl GuestMemory, shared: &mut Shared) {
         if std::mem::take(&mut self.lost) {
             shared.ledger.reset(self.index);
+        }
+        let (generator, mut changed) = (&mut self.generator, false);
+        shared.take_mail(self.index, |id, t| changed |= generator.returned(id, t));
+        if changed {
+            self.schedule();
         }
         while let Some((t, event)) = self.events.pop_before(end) {
             self.now = t;
@@ -279,7 +319,12 @@ impl<C: Controller> Port<C> {
                     self.interrupt(t, 0, causes);
                 }
                 Event::Throttle { vector, life } if life == self.life => self.interrupt(t, vector, 0),
-                Event::Arrive { start } if start == self.traffic_start => self.arrive(t, memory, shared),
+                Event::Arrive if t == self.armed => {
+                    self.arrivals -= 1;
+                    self.armed = Ps::MAX;
+                    self.arrive(t, memory, shared);
+                }
+                Event::Arrive => self.arrivals -= 1,
                 _ => {} // of an earlier life of the device
             }
         }
@@ -342,6 +387,6 @@ impl<C: Controller> Port<C> {
 
     /// The generator's number in a packet's.
     fn is_ours(&self, id: u64) -> bool {
-        (id >> ID_BITS) as usize == self.index
+        (id >> ID_BITS & !ANSWER) as usize == self.index
     }
 }

@@ -102,6 +102,7 @@ impl<C: Controller> Port<C> {
     /// A measurement begins: histograms of bursts and replenishments are filled anew, transitions at drops counted anew.
     pub fn begin_measurement(&mut self) {
         self.receive.drops.transitions = Default::default();
+        self.last_drop = 0;
         self.receive.queues.iter_mut().for_each(|q| q.driver.record(true));
     }
 
@@ -171,6 +172,18 @@ impl<C: Controller> Port<C> {
             queues: self.receive.queues.iter().map(RxQueue::counters).collect(),
         };
         shared.ledger.audit(self.index, &model)
+    }
+
+    /// When the NIC last refused a packet, where it has since the measurement began.
+    #[must_use]
+    pub fn last_drop(&self) -> Option<Ps> {
+        (self.last_drop > 0).then_some(self.last_drop)
+    }
+
+    /// Requests that clients gave up.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.generator.given_up()
     }
 
     /// Whether the rate wanted is above what the line carries at this size.

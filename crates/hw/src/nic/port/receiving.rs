@@ -11,7 +11,7 @@ use crate::nic::ledger::Fate;
 use crate::nic::receive::{Filled, Stored};
 use crate::nic::shared::Shared;
 use crate::nic::trace::What;
-use crate::wire::{Packet, FCS};
+use crate::wire::{Kind, Packet, Passage, FCS};
 use wiretime_base::Ps;
 
 impl<C: Controller> Port<C> {
@@ -24,14 +24,14 @@ impl<C: Controller> Port<C> {
         self.schedule();
         debug_assert!(self.is_ours(packet.id));
         let Packet { id, departed, length, .. } = packet;
-        let destination = self.generator.destination();
         self.arrived += 1;
         self.receive.stats.frames += 1;
-        shared.ledger.offered(id);
-        if shared.cohort.contains(&departed) {
-            shared.ledger.in_cohort(id);
-            shared.cohort_bytes[self.index] += u64::from(length);
+        shared.offered(self.index, &packet);
+        if shared.sink.wants_packets() && packet.kind != Kind::Answer {
+            shared.shows(id, self.generator.peek(&packet));
         }
+        let mut destination = [0; 6];
+        destination.copy_from_slice(&self.generator.headers(&packet)[..6]);
         self.trace.note(departed, What::Frame { id, until: t, bytes: length, out: false });
         self.registers.count_seen(length);
         let on = self.registers.receive_enabled();
@@ -42,15 +42,20 @@ impl<C: Controller> Port<C> {
                 self.registers.count_oversize();
             }
             shared.ledger.moves(id, Fate::Offered, Fate::Filtered);
+            self.tap_arrival(&packet, 0);
+            self.generator.refused(&packet);
             return;
         }
         let mut steering = self.registers.steer(self.generator.headers(&packet));
         steering.queue = steering.queue.min(self.receive.queues.len() as u16 - 1);
         shared.ledger.steered(id, steering.queue);
+        self.tap_arrival(&packet, steering.queue);
         if self.receive.has_room(length) {
             shared.ledger.moves(id, Fate::Offered, Fate::InFifo);
-            shared.journeys.begins(id, departed, t);
-            self.receive.store(t, Stored { packet, steering });
+            if packet.kind != Kind::Answer {
+                shared.journeys.begins((id, packet.flow), departed, t);
+            }
+            self.receive.store(t, Stored { packet, steering, destination });
             self.trace.note(t, What::Fifo { bytes: self.receive.fifo_used });
             self.receive_pump(t, memory, shared);
             return;
@@ -58,7 +63,8 @@ impl<C: Controller> Port<C> {
         // What holds up the FIFO is the queue at its head.
         let head = self.receive.fifo.front().map_or(steering.queue, |s| s.steering.queue);
         let starved = self.receive.queues[usize::from(head)].starved;
-        let class = self.refuse(t, id, steering.queue, (head, starved, true), shared);
+        let class = self.refuse(t, &packet, steering.queue, (head, starved, true), shared);
+        self.generator.refused(&packet);
         self.receive.stats.refused += 1;
         self.receive.stats.out_of_buffer += u64::from(starved);
         self.registers.count_missed(steering.queue, starved);
@@ -69,11 +75,17 @@ impl<C: Controller> Port<C> {
         }
     }
 
+    fn tap_arrival(&mut self, packet: &Packet, queue: u16) {
+        if self.tap.window.contains(&packet.departed) {
+            self.tap.record(packet.departed, Passage::In, (packet.id, queue), self.generator.peek(packet));
+        }
+    }
+
     /// A packet of `queue` is refused because of queue `culprit`, which is out of descriptors or not; `fifo`: is it full.
     fn refuse(
         &mut self,
         t: Ps,
-        id: u64,
+        packet: &Packet,
         queue: u16,
         (culprit, starved, fifo): (u16, bool, bool),
         shared: &mut Shared,
@@ -99,7 +111,11 @@ impl<C: Controller> Port<C> {
                 "TxDrop"
             }
         };
-        self.trace.note(t, What::Drop { id, queue, class: name });
+        self.last_drop = t;
+        if self.tap.window.contains(&t) {
+            self.tap.record(t, Passage::Dropped(name), (packet.id, queue), self.generator.peek(packet));
+        }
+        self.trace.note(t, What::Drop { id: packet.id, queue, class: name });
         class
     }
 
@@ -132,7 +148,7 @@ impl<C: Controller> Port<C> {
 
     /// Puts the next payload on the link, where there is one and its queue can take it.
     pub(super) fn receive_pump(&mut self, t: Ps, memory: &mut MemorySystem, shared: &mut Shared) {
-        while let Some(&Stored { packet, steering }) = self.receive.fifo.front() {
+        while let Some(&Stored { packet, steering, .. }) = self.receive.fifo.front() {
             if self.receive.sending {
                 return;
             }
@@ -162,7 +178,7 @@ impl<C: Controller> Port<C> {
 
     /// The frame at the head goes: its queue has no descriptors and drops, or is off.
     fn drop_head(&mut self, t: Ps, enabled: bool, shared: &mut Shared) {
-        let Some(Stored { packet, steering }) = self.receive.fifo.pop_front() else { return };
+        let Some(Stored { packet, steering, .. }) = self.receive.fifo.pop_front() else { return };
         let q = &mut self.receive.queues[usize::from(steering.queue)];
         q.queued = q.queued.saturating_sub(1);
         let full = !self.receive.has_room(packet.length);
@@ -174,7 +190,7 @@ impl<C: Controller> Port<C> {
         self.receive.queues[usize::from(steering.queue)].stats.no_descriptor += 1;
         self.receive.stats.out_of_buffer += 1;
         self.registers.count_queue_drop(steering.queue);
-        let class = self.refuse(t, packet.id, steering.queue, (steering.queue, true, full), shared);
+        let class = self.refuse(t, &packet, steering.queue, (steering.queue, true, full), shared);
         shared.ledger.moves(packet.id, Fate::InFifo, fate(class));
     }
 
@@ -188,7 +204,7 @@ impl<C: Controller> Port<C> {
         shared: &mut Shared,
     ) {
         let Some(frame) = self.receive.fifo.pop_front() else { return };
-        let Stored { packet, steering } = frame;
+        let Stored { packet, steering, .. } = frame;
         shared.journeys.passes(packet.id, Point::Started, t);
         let q = &mut self.receive.queues[usize::from(steering.queue)];
         q.queued = q.queued.saturating_sub(1);
@@ -222,11 +238,11 @@ impl<C: Controller> Port<C> {
     }
 
     pub(super) fn receive_sent(&mut self, t: Ps, memory: &mut MemorySystem, shared: &mut Shared) {
-        let Some(Stored { packet, steering }) = self.receive.in_flight.pop_front() else { return };
+        let Some(Stored { packet, steering, destination }) = self.receive.in_flight.pop_front() else { return };
         self.receive.release(t, packet.length);
         self.trace.note(t, What::Fifo { bytes: self.receive.fifo_used });
         self.receive.stats.delivered += 1;
-        self.registers.count_received(steering.queue, &self.generator.destination(), packet.length);
+        self.registers.count_received(steering.queue, &destination, packet.length);
         let buffer = self.receive.parts.front().map_or(0, |p| p.completion.buffer);
         shared.ledger.delivered(packet.id, buffer);
         let q = &mut self.receive.queues[usize::from(steering.queue)];

@@ -8,10 +8,10 @@ use crate::nic::engine::Purpose;
 use crate::nic::journeys::Point;
 use crate::nic::ledger::Fate;
 use crate::nic::offload::{self, Offload};
-use crate::nic::shared::Shared;
+use crate::nic::shared::{Came, Shared};
 use crate::nic::trace::What;
 use crate::nic::transmit::{Outgoing, Reading};
-use crate::wire::FCS;
+use crate::wire::{Passage, FCS};
 use wiretime_base::Ps;
 
 /// Shortest frame without FCS, to which short ones are padded.
@@ -213,7 +213,7 @@ impl<C: Controller> Port<C> {
         let (pads, begin) = (self.registers.pads(), t + self.packet_latency);
         let (wire, line, gap) = (&mut self.wire_out, self.line, self.gap);
         let (spare, outgoing, events) = (&mut tx.spare, &mut tx.outgoing, &mut self.events);
-        let trace = &mut self.trace;
+        let (trace, tap) = (&mut self.trace, &mut self.tap);
         let mut occupied = 0;
         let sound = offload::frames(&mut packet, &o, &mut self.scratch, |frame| {
             let mut bytes = spare.pop().unwrap_or_default();
@@ -227,6 +227,9 @@ impl<C: Controller> Port<C> {
             let end = start + line.time_of(length);
             events.push(end, Event::TxSent);
             let id = carries.unwrap_or(u64::MAX);
+            if tap.window.contains(&start) {
+                tap.record(start, Passage::Out, (id, queue), &bytes);
+            }
             trace.note(start, What::Frame { id, until: end, bytes: length as u32, out: true });
             occupied += bytes.len() as u64;
             outgoing.push_back(Outgoing { bytes, queue, carries: carries.take() });
@@ -274,7 +277,19 @@ impl<C: Controller> Port<C> {
         self.transmit.stats.frames += 1;
         self.transmit.stats.bytes += on_wire;
         self.registers.count_sent(frame.queue, on_wire as u32);
-        shared.returns(&frame.bytes, on_wire, frame.carries, t + self.link_latency);
+        let at = t + self.link_latency;
+        let changed = match shared.returns(&frame.bytes, on_wire, frame.carries, at) {
+            Came::Answer(port, id) if port == self.index => self.generator.returned(id, at),
+            Came::Answer(port, id) => {
+                shared.post(port, id, at);
+                false
+            }
+            Came::Other => false,
+            Came::Unasked => self.generator.asked(&frame.bytes, at),
+        };
+        if changed {
+            self.schedule();
+        }
         self.transmit.spare.push(frame.bytes);
     }
 }

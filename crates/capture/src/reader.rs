@@ -1,0 +1,235 @@
+//! One packet after the other out of a capture file, as Ethernet frames.
+
+use crate::link::Link;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{create_reader, Block as Ng, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader};
+use std::fmt;
+use std::io::Read;
+use wiretime_base::{Ps, PS_PER_S};
+use wiretime_hw::wire::{Block, FCS, FRAME_MAX};
+
+/// Read at a time; a block of a file that is longer than the most is damage.
+const BUFFER: usize = 1 << 20;
+const BUFFER_MAX: usize = 1 << 24;
+/// Longest frame that we send, without FCS.
+const LONGEST: usize = (FRAME_MAX - FCS) as usize;
+
+/// What is wrong with a capture file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The packet at or before which it is, from 1.
+    pub packet: u64,
+    /// Where that starts in the file.
+    pub offset: u64,
+    /// What.
+    pub what: String,
+    /// Whether reading can go on behind it.
+    pub harmless: bool,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packet {} at byte {}: {}", self.packet, self.offset, self.what)
+    }
+}
+
+/// An interface of the file: what its packets are, and its clock.
+struct Interface {
+    link: Link,
+    /// Units a second and seconds to add.
+    units: u128,
+    offset: i64,
+}
+
+/// See the module.
+pub struct Reader {
+    reader: Box<dyn PcapReaderIterator + Send>,
+    capacity: usize,
+    found: Found,
+}
+
+/// What the file has shown so far.
+#[derive(Default)]
+struct Found {
+    interfaces: Vec<Interface>,
+    packets: u64,
+    /// The first packet's time, in ps.
+    first: Option<i128>,
+    latest: Ps,
+    cut: u64,
+}
+
+const SECOND: i128 = PS_PER_S as i128;
+
+/// What a block of the file was.
+enum Got {
+    Packet,
+    Other,
+    End,
+}
+
+impl Reader {
+    /// Opens a capture.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn open(input: impl Read + Send + 'static) -> Result<Self, Problem> {
+        let problem = |what: &str| Problem { packet: 0, offset: 0, what: what.into(), harmless: false };
+        let reader = create_reader(BUFFER, input).map_err(|e| match e {
+            PcapError::Eof => problem("the file is empty"),
+            PcapError::ReadError => problem("the file cannot be read"),
+            PcapError::Incomplete(_) => problem("the file ends inside its header"),
+            _ => problem("this is neither pcap nor pcapng"),
+        })?;
+        Ok(Self { reader, capacity: BUFFER, found: Found::default() })
+    }
+
+    /// Packets of which only a part was captured: the rest is zero.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.found.cut
+    }
+
+    /// Bytes of the file so far.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.reader.consumed() as u64
+    }
+
+    /// The next packet into `block`; false at the end of the file.
+    ///
+    /// # Errors
+    /// Where the file is damaged, or the packet is nothing that can be sent.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool, Problem> {
+        loop {
+            let offset = self.offset();
+            match self.step(block) {
+                Ok(Got::Packet) => return Ok(true),
+                Ok(Got::Other) => {}
+                Ok(Got::End) => return Ok(false),
+                Err((what, harmless)) => {
+                    return Err(Problem { packet: self.found.packets.max(1), offset, what, harmless });
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, block: &mut Block) -> Result<Got, (String, bool)> {
+        let before = self.reader.data().len();
+        let damaged = |what: &str| Err((what.to_owned(), false));
+        let (consumed, got) = match self.reader.next() {
+            Ok((consumed, found)) => (consumed, self.found.take(&found, block)),
+            Err(PcapError::Eof) => return Ok(Got::End),
+            Err(PcapError::Incomplete(_)) => {
+                if self.reader.refill().is_err() {
+                    return damaged("the file cannot be read");
+                }
+                if self.reader.data().len() == before && before > 0 && self.reader.reader_exhausted() {
+                    self.found.packets += 1;
+                    return damaged("the file ends inside it");
+                }
+                return Ok(Got::Other);
+            }
+            Err(PcapError::BufferTooSmall) => {
+                self.capacity *= 2;
+                if self.capacity <= BUFFER_MAX && self.reader.grow(self.capacity) {
+                    return Ok(Got::Other);
+                }
+                self.found.packets += 1;
+                return damaged("its length is impossible: the file is damaged");
+            }
+            Err(e) => {
+                self.found.packets += 1;
+                let end = matches!(e, PcapError::UnexpectedEof);
+                return damaged(if end { "the file ends inside it" } else { "the file is damaged" });
+            }
+        };
+        self.reader.consume(consumed);
+        got
+    }
+}
+
+impl Interface {
+    /// Picoseconds of whole seconds and so many units.
+    fn time(&self, seconds: i64, units: u128) -> i128 {
+        i128::from(seconds.saturating_add(self.offset)) * SECOND + (units * u128::from(PS_PER_S) / self.units) as i128
+    }
+}
+
+impl Found {
+    fn take(&mut self, found: &PcapBlockOwned<'_>, block: &mut Block) -> Result<Got, (String, bool)> {
+        match found {
+            PcapBlockOwned::LegacyHeader(h) => self.header(h)?,
+            PcapBlockOwned::Legacy(p) => {
+                let time = self.interfaces.first().map(|i| i.time(p.ts_sec.into(), p.ts_usec.into()));
+                return self.packet(0, time, (p.data, p.origlen as usize), block);
+            }
+            PcapBlockOwned::NG(Ng::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Ng::InterfaceDescription(i)) => self.interface(i)?,
+            PcapBlockOwned::NG(Ng::EnhancedPacket(p)) => {
+                let stamp = u128::from(p.ts_high) << 32 | u128::from(p.ts_low);
+                let time = self.interfaces.get(p.if_id as usize).map(|i| i.time(0, stamp));
+                let data = p.data.get(..p.caplen as usize).unwrap_or(p.data);
+                return self.packet(p.if_id as usize, time, (data, p.orig_len() as usize), block);
+            }
+            PcapBlockOwned::NG(Ng::SimplePacket(p)) => {
+                let data = p.data.get(..(p.origlen as usize).min(p.data.len())).unwrap_or(p.data);
+                return self.packet(0, None, (data, p.origlen as usize), block);
+            }
+            PcapBlockOwned::NG(_) => {} // names, statistics, secrets
+        }
+        Ok(Got::Other)
+    }
+
+    fn header(&mut self, h: &PcapHeader) -> Result<(), (String, bool)> {
+        let units = if h.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+        let network = h.network.0 as u32;
+        // Whether the length of the FCS is known, and that length in 16-bit words.
+        let fcs = if network >> 26 & 1 != 0 { (network >> 28) as usize * 2 } else { 0 };
+        let link = Link::of(pcap_parser::Linktype((network & 0xffff) as i32), fcs).map_err(|e| (e, false))?;
+        self.interfaces.push(Interface { link, units, offset: 0 });
+        Ok(())
+    }
+
+    fn interface(&mut self, i: &InterfaceDescriptionBlock<'_>) -> Result<(), (String, bool)> {
+        const FCS_LENGTH: u16 = 13;
+        let fcs = i.options.iter().find(|o| o.code.0 == FCS_LENGTH);
+        let fcs = fcs.and_then(|o| o.as_bytes().ok()?.first().map(|&bits| usize::from(bits) / 8)).unwrap_or(0);
+        let power = u32::from(i.if_tsresol & 0x7f);
+        let units = if i.if_tsresol & 0x80 == 0 { 10u128.checked_pow(power) } else { 1u128.checked_shl(power) };
+        let units = units.filter(|&u| u <= 1 << 96);
+        let units = units.ok_or_else(|| (format!("resolution {} of its time stamps", i.if_tsresol), false))?;
+        let link = Link::of(i.linktype, fcs).map_err(|e| (e, false))?;
+        self.interfaces.push(Interface { link, units, offset: i.if_tsoffset });
+        Ok(())
+    }
+
+    fn packet(
+        &mut self,
+        interface: usize,
+        time: Option<i128>,
+        (data, length): (&[u8], usize),
+        block: &mut Block,
+    ) -> Result<Got, (String, bool)> {
+        self.packets += 1;
+        let Some(interface) = self.interfaces.get(interface) else {
+            return Err((format!("interface {interface} is not described: the file is damaged"), false));
+        };
+        let length = length.max(data.len());
+        let Some((head, head_length, rest, whole)) = interface.link.frame(data, length) else {
+            return Err((format!("{} B are too few, or no packet of its link type", data.len()), true));
+        };
+        if whole > LONGEST {
+            let most = LONGEST + FCS as usize;
+            let bytes = whole + FCS as usize;
+            return Err((format!("{bytes} B with FCS are more than the {most} B of the longest frame"), true));
+        }
+        if let Some(time) = time {
+            let first = *self.first.get_or_insert(time);
+            self.latest = (time - first).clamp(0, i128::from(Ps::MAX / 4)) as Ps;
+        } // else: with the one before it
+        self.cut += u64::from(head_length + rest.len() < whole);
+        block.push(self.latest, &head[..head_length], rest, whole);
+        Ok(Got::Packet)
+    }
+}

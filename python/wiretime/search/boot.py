@@ -1,0 +1,102 @@
+"""Trials one after the other in one boot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from wiretime import apps, load, run
+from wiretime.errors import WiretimeError
+from wiretime.search.trials import Asked, Length, Steps
+
+Found = TypeVar("Found")
+Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
+
+FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
+# A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
+# does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
+AGEING, AGEING_RATE = "10ms", 5e9
+# What finds out whether the program runs; any link carries it.
+WAKING = "0.1%"
+
+
+def link(request: run.Request) -> dict[str, Any]:
+    """Return the link's parameters, the request checked."""
+    found: dict[str, Any] = run.check(replace(request, rate=WAKING)).platform["link"]
+    return found
+
+
+def line(request: run.Request, size: int) -> float:
+    """Return the bits of frames a second that the line carries at a packet size, the request checked."""
+    return float(load.carried(link(replace(request, packet_size=size)), Fraction(size)))
+
+
+def length(request: run.Request, factor: float) -> Length:
+    """Return how long trials of a request are."""
+    if not FACTOR_MIN <= factor <= FACTOR_MAX:
+        raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
+    command = run.check(replace(request, rate=WAKING)).command
+    return Length(apps.ring(command.text) * request.queues, factor)
+
+
+def _aged(steps: Steps, highest: float) -> Steps:
+    """Have the program's buffers used in every order before the first trial."""
+    yield {
+        "size": 64,
+        "rate": f"{int(min(AGEING_RATE, highest))}bps",
+        "arrivals": {"kind": "poisson"},
+        "idle": "0ns",
+        "warm_up": "0ns",
+        "duration": AGEING,
+        "follow": "0ns",
+    }
+    yield from steps
+
+
+def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> None:
+    """Boot once and run the trials that ``steps`` asks for, of these packet sizes."""
+    # What the boot starts with only wakes the program up; the first trial replaces it.
+    packet_sizes = ",".join(str(size) for size in sorted(set(sizes)))
+    waking = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
+    base = run.check(waking).settings["load"]
+    # The same for whatever sizes follow, so that boots do not differ by them.
+    shortest = {**base, "sizes": {"kind": "fixed", "size": 64}}
+    waking = replace(waking, engine={**(request.engine or {}), "load": shortest})
+    aged = _aged(steps, line(request, 64))
+    woken = False
+
+    def on_trial(result: dict[str, Any]) -> Asked | None:
+        nonlocal woken
+        try:
+            asked = dict(aged.send(result) if woken else next(aged))
+        except StopIteration:
+            return None
+        woken = True
+        changes = {
+            "sizes": {"kind": "fixed", "size": asked.pop("size")},
+            "rate": asked.pop("rate"),
+            "packets": asked.pop("packets", None),
+            "arrivals": asked.pop("arrivals", base["arrivals"]),
+        }
+        return {"load": {**base, **changes}, **asked}
+
+    run.execute(waking, on_trial=on_trial)
+
+
+def for_each_size(request: run.Request, sizes: Sequence[int], factor: float, search: Search[Found]) -> list[Found]:
+    """Search for something at one packet size after the other, in one boot.
+
+    ``search`` is given the size, what the line carries at it, and the length of trials.
+    """
+    lines = [line(request, size) for size in sizes]
+    trial_length = length(request, factor)
+    found: list[Found] = []
+
+    def steps() -> Steps:
+        for size, highest in zip(sizes, lines, strict=True):
+            found.append((yield from search(size, highest, trial_length)))
+
+    in_one_boot(request, sizes, steps())
+    return found

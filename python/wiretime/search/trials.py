@@ -1,0 +1,128 @@
+"""A trial: one load, and what it showed.
+
+A trial that starts with rings full of an overload's packets is conclusive: while a backlog lasts, the program gets as
+much as it takes, so what is forwarded in a window against what is offered in it is the loss of a load of any length;
+rings and FIFO hide nothing. Where nothing is refused, the slope of the backlog decides: one that grows is loss, one
+that falls or stays is none. Each trial lasts many turnovers of the ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, linear_regression
+from typing import Any
+
+# Turnovers of the receive ring: to settle under a new load, and to measure.
+SETTLE, MEASURE = 2, 20
+SHORTEST_US, LONGEST_US = 60, 20_000
+# Packets that wait at any time in a run without backlog: a few bursts.
+FEW = 160
+# A slope counts when it is so many standard errors, so large a share of what arrives, and a burst in all.
+CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
+CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One load: bits a second of each port, offered and forwarded; loss as a share, how it was concluded, drops."""
+
+    size: int
+    offered: float
+    forwarded: float
+    packets: float
+    loss: float
+    concluded: str
+    classes: str
+    latency: dict[str, float] | None = None
+
+
+# What is asked of the engine; the trials of a search as a dialogue.
+Asked = dict[str, Any]
+Steps = Generator[Asked, dict[str, Any], None]
+Tell = Callable[[Trial], None]
+Asking = Generator[Asked, dict[str, Any], Trial]
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long trials are: packets of one ring turnover, times ``factor``."""
+
+    packets: int
+    factor: float = 1.0
+
+    def microseconds(self, size: int, rate: float) -> float:
+        """Return how long so many turnovers of the rings take at a rate."""
+        return self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
+
+
+def waiting(result: dict[str, Any], size: int) -> list[float]:
+    """Return how many packets wait, in RX FIFOs and rings, over the trial."""
+    return [sum(row[0] / size + row[2] for row in rows) for rows in zip(*result["occupancy"]["ports"], strict=True)]
+
+
+def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:
+    """Return the packets that wait at the end, and how many more they become a second: 0 where that is not certain.
+
+    Certain is a slope beyond 1.96 standard errors, over the second half of the trial: a backlog that builds up to a
+    level at which the program takes larger bursts is not loss.
+    """
+    found = result["occupancy"]
+    all_of_it = waiting(result, size)
+    later = all_of_it[len(all_of_it) // 2 :]
+    if len(later) < 3:
+        return (all_of_it[-1] if all_of_it else 0.0), 0.0
+    times = [i * found["interval_ns"] / 1e9 for i in range(len(later))]
+    slope, start = linear_regression(times, later)
+    rest = sum((y - start - slope * x) ** 2 for x, y in zip(times, later, strict=True))
+    spread = sum((x - fmean(times)) ** 2 for x in times)
+    error = sqrt(rest / (len(later) - 2) / spread)
+    certain = slope > CERTAIN * error and slope * times[-1] >= BURST * len(found["ports"])
+    return fmean(all_of_it[-10:]), slope if certain else 0.0
+
+
+def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
+    """Read a trial off the engine's result; ``rate`` is offered to each port."""
+    s = result["statistics"]
+    ports = len(result["ports"])
+    seconds = s["time_ps"] / 1e12
+    forwarded = s["transmit"]["bytes"] * 8 / seconds / ports
+    packets = s["transmit"]["frames"] / seconds / ports
+    left, growth = _growth(result, size)
+    refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
+    counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
+    thrown = counts["host_drop"] > 0
+    arrivals = ports * rate / 8 / size
+    if refused or thrown:
+        loss, concluded = max(0.0, 1 - forwarded / rate), "full" if refused else "the program drops"
+    elif growth > GROWTH * arrivals:
+        loss, concluded = growth / arrivals, "backlog grows"
+    else:
+        loss, concluded = 0.0, "backlog falls or stays" if left > FEW * ports else "no backlog"
+    classes = ", ".join(name for key, name in CLASSES.items() if counts[key])
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"])
+
+
+def clamped(microseconds: float) -> float:
+    """Return a length that a trial can have."""
+    return min(max(microseconds, SHORTEST_US), LONGEST_US)
+
+
+def ask(
+    tell: Tell, size: int, rate: float, microseconds: float, settle_us: float | None = None, follow: str = "0ns"
+) -> Asking:
+    """Ask for a trial of a constant rate and read it."""
+    measure = clamped(microseconds)
+    settle = measure * SETTLE / MEASURE if settle_us is None else settle_us
+    result = yield {
+        "size": size,
+        "rate": f"{int(rate)}bps",
+        "idle": "0ns",
+        "warm_up": f"{int(settle * 1000)}ns",
+        "duration": f"{int(measure * 1000)}ns",
+        "follow": follow,
+    }
+    trial = read(size, int(rate), result)
+    tell(trial)
+    return trial
