@@ -19,7 +19,8 @@ FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
 AGEING, AGEING_RATE = "10ms", 5e9
 # What finds out whether the program runs; any link carries it.
-WAKING = "0.1%"
+WAKING, WAKING_SHARE = "0.1%", 0.001
+SHORTEST = 64
 
 
 def link(request: run.Request) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def length(request: run.Request, factor: float) -> Length:
 def _aged(steps: Steps, highest: float) -> Steps:
     """Have the program's buffers used in every order before the first trial."""
     yield {
-        "size": 64,
+        "size": SHORTEST,
         "rate": f"{int(min(AGEING_RATE, highest))}bps",
         "arrivals": {"kind": "poisson"},
         "idle": "0ns",
@@ -62,9 +63,10 @@ def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> Non
     waking = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
     base = run.check(waking).settings["load"]
     # The same for whatever sizes follow, so that boots do not differ by them.
-    shortest = {**base, "sizes": {"kind": "fixed", "size": 64}}
+    rate = int(line(request, SHORTEST) * WAKING_SHARE)
+    shortest = {**base, "sizes": {"kind": "fixed", "size": SHORTEST}, "rate": f"{rate}bps"}
     waking = replace(waking, engine={**(request.engine or {}), "load": shortest})
-    aged = _aged(steps, line(request, 64))
+    aged = _aged(steps, line(request, SHORTEST))
     woken = False
 
     def on_trial(result: dict[str, Any]) -> Asked | None:
