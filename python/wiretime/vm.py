@@ -34,7 +34,24 @@ Progress = Callable[[Mapping[str, Any]], None]
 # The result of a trial to the next one's settings, or None where none follows.
 NextTrial = Callable[[dict[str, Any]], dict[str, Any] | None]
 
-KERNEL_ARGUMENTS = ("console=ttyAMA0", "nokaslr", "norandmaps", "quiet", "loglevel=4", "cryptomgr.notests")
+# Of no use to what runs in the guest, and long: self-tests of random numbers, keys, tracing, BPF.
+UNWANTED = (
+    "jent_mod_init",
+    "init_kprobe_trace",
+    "load_system_certificate_list",
+    "bpf_tcp_ca_kfunc_init",
+    "bpf_dummy_struct_ops_init",
+    "blake2s_mod_init",
+)
+KERNEL_ARGUMENTS = (
+    "console=ttyAMA0",
+    "nokaslr",
+    "norandmaps",
+    "quiet",
+    "loglevel=4",
+    "cryptomgr.notests",
+    "initcall_blacklist=" + ",".join(UNWANTED),
+)
 FOLDER = "wiretime-run-"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
