@@ -29,6 +29,8 @@ missing_packages() {
     have gcc || echo gcc libc6-dev
     have mmdebstrap || echo mmdebstrap
     have cpio || echo cpio
+    have make || echo make
+    have pkg-config || echo pkgconf
     have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || echo libc6-dev-arm64-cross
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates

@@ -41,7 +41,8 @@ def test_false_sharing_costs_and_padding_does_not() -> None:
     assert measured["share", 64] < 1.1 * measured["atomic", 0], "own lines: as if alone"
     # Each addition of one core takes the line from the other: over the LLC's directory and a snoop.
     crossing = guest.ns(p["llc"]["latency"]) + guest.ns(p["llc"]["snoop_latency"])
-    assert 0.8 * crossing < measured["share", 8] < 2.5 * crossing, measured
+    # One of the two may be alone for a while at its start and end.
+    assert 0.7 * crossing < measured["share", 8] < 2.5 * crossing, measured
 
 
 def test_branches_cost_what_their_pattern_costs() -> None:

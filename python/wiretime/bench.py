@@ -71,9 +71,9 @@ def bare() -> float:
     """Return packets a host second in bare QEMU: the median of what testpmd reports each second."""
     # Its statistics are printed instead of waiting for the end of the input.
     script = f"timeout {BARE_SECONDS + 6:.0f} {TESTPMD} --stats-period 1"
-    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": script, "WAITS": ""})
+    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": script, "WAITS": ""}, archives=("dpdk",))
     with tempfile.NamedTemporaryFile(prefix="wiretime-bench-") as initrd:
-        initrd.write(vm.initramfs((GUEST.folder() / "base.cpio").read_bytes(), g))
+        initrd.write(vm.initramfs(g))
         initrd.flush()
         command = [
             *qemu.command(QEMU.folder() / "root"),
@@ -96,7 +96,8 @@ def engine(timing: str, seconds: float) -> tuple[float, float, float]:
         run.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
     ).settings
     command = SCRIPT.format(seconds=seconds)
-    g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}, kernel_arguments=ARGUMENTS)
+    settings_text = {"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}
+    g = vm.Guest(settings_text, kernel_arguments=ARGUMENTS, archives=("dpdk",))
     # The measurement would end by itself: the program ends it here.
     machine = vm.Machine(platforms.load(platforms.DEFAULT), {**settings, "duration": "100s"}, g)
     outcome = machine.run()

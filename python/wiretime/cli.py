@@ -228,6 +228,10 @@ def run_command(
         str, typer.Option(help="What tells flows apart: ports (and addresses beyond 57344), or addresses.")
     ] = "ports",
     ip: Annotated[int, typer.Option(help="Version of the internet protocol: 4 or 6.")] = 4,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What a key-value store's clients do: keys, requests, key, value, ..."),
+    ] = None,
     clients: Annotated[
         int | None, typer.Option(help="Closed loop: so many clients of each port, who wait for answers.")
     ] = None,
@@ -284,6 +288,7 @@ def run_command(
         flow_spread=flow_spread,
         flow_vary=flow_vary,
         internet=ip,
+        store=tuple(store or ()),
         clients=clients,
         think=think,
         timeout=timeout,

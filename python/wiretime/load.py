@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -221,4 +222,80 @@ def what(run: Mapping[str, Any]) -> str:
         return "a trace" + (f" at {asked['rate']}" if asked["play"]["clock"]["kind"] == "rate" else "")
     if asked["clients"] is not None:
         return f"{describe(asked['sizes'])} from {asked['clients']['clients']} clients"
-    return f"{describe(asked['sizes'])} at {asked['rate']}"
+    bits = _native.parse_rate(asked["rate"])
+    if asked["store"] is not None:
+        return f"{bits / 8 / LENGTH_MIN / 1e3:g} thousand requests a second"
+    return f"{describe(asked['sizes'])} at {bits / 1e9:g} Gb/s"
+
+
+def time_text(text: str) -> str:
+    """Return a duration in the largest unit that keeps it above 1."""
+    ps = _native.parse_duration(text)
+    unit, name = next(((u, n) for u, n in ((10**12, "s"), (10**9, "ms"), (10**6, "us")) if ps >= u), (10**3, "ns"))
+    return f"{ps / unit:.6g} {name}"
+
+
+# Source addresses and ports of flows: the generator's arithmetic (crates/hw/src/wire/frames.rs).
+FIRST_PORT, PORTS, TARGET = 0x1000, 0xE000, 2
+
+
+def flow_address(flow: int, vary: str, version: int) -> tuple[str, int]:
+    """Return a flow's source address and UDP port."""
+    host, port = (flow, 0) if vary == "addresses" else divmod(flow, PORTS)
+    host += 2 if host + 1 >= TARGET else 1
+    address = (
+        ipaddress.IPv4Address((10 << 24) + host) if version == 4 else ipaddress.IPv6Address((0x20010002 << 96) + host)
+    )
+    return str(address), FIRST_PORT + port
+
+
+# What clients of a key-value store do unless told otherwise: the gem5 study's workload.
+STORE: dict[str, str] = {
+    "keys": "5000",
+    "requests": "10000",
+    "key": "10-100",
+    "value": "10-100",
+    "skew": "0.5",
+    "popularity": "0",
+    "gets": "80",
+    "port": "11211",
+}
+
+
+def store(texts: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """Return what clients of a key-value store ask for, and how many requests follow once all keys are set."""
+    given = dict(STORE)
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name not in STORE or not equals:
+            raise WiretimeError(f"--store {text}: must be NAME=VALUE; names are {', '.join(STORE)}")
+        given[name] = value
+
+    def option(name: str) -> str:
+        return f"--store {name}={given[name]}"
+
+    def whole(name: str, low: int, high: int) -> int:
+        return _number(option(name), given[name], name, low, high)
+
+    def extent_of(name: str, most: int) -> list[int]:
+        low, dash, high = given[name].partition("-")
+        pair = [_number(option(name), part, "length", 8, most) for part in (low, high if dash else low)]
+        if pair[0] > pair[1]:
+            raise WiretimeError(f"{option(name)}: from {pair[0]} to {pair[1]} B is no range")
+        return pair
+
+    def skew(name: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})?", given[name]) or float(given[name]) > 10:
+            raise WiretimeError(f"{option(name)}: must be a number from 0 to 10")
+        return float(given[name])
+
+    asked = {
+        "keys": whole("keys", 1, 1 << 20),
+        "key_length": extent_of("key", 250),
+        "value_length": extent_of("value", 1000),
+        "length_skew": skew("skew"),
+        "key_skew": skew("popularity"),
+        "get_percent": whole("gets", 0, 100),
+        "port": whole("port", 1, 65535),
+    }
+    return asked, whole("requests", 1, 10**9)

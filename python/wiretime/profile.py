@@ -85,7 +85,7 @@ def without_symbols(console: str) -> str:
     return console.split(BEGIN, 1)[0] + console.split(END, 1)[1].lstrip("\r\n")
 
 
-def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
+def _unpack(archive: Path, folder: Path) -> None:
     done = subprocess.run(
         ["cpio", "--extract", "--quiet", "--no-absolute-filenames", "--make-directories", "--no-preserve-owner"],
         stdin=archive.open("rb"),
@@ -94,9 +94,6 @@ def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
     )
     if done.returncode not in (0, 2):  # 2: device nodes need rights; nobody wants them here
         raise WiretimeError(f"cpio: {done.stderr.decode().strip()}")
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            yield path
 
 
 class File:
@@ -169,8 +166,11 @@ def _find_pages(wanted: set[str], files: Iterable[Path]) -> dict[str, tuple[Path
     return found
 
 
-def resolve(raw: Mapping[str, Any], console: str, extra: Sequence[Path] = ()) -> list[Entry]:
-    """Return cycles by symbol, most first. ``extra``: programs that the run added to the guest."""
+def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[str], extra: Sequence[Path] = ()) -> list[Entry]:
+    """Return cycles by symbol, most first.
+
+    ``archives`` are those that the guest was made of beside the base, ``extra`` programs that the run added.
+    """
     kernel = kernel_symbols(console)
     totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     pages: Mapping[str, str] = raw["pages"]
@@ -178,7 +178,10 @@ def resolve(raw: Mapping[str, Any], console: str, extra: Sequence[Path] = ()) ->
         user = {
             pages[str(p & ~(PAGE - 1))] for v, p, _, _ in raw["blocks"] if v < KERNEL and str(p & ~(PAGE - 1)) in pages
         }
-        place = _find_pages(user, [*extra, *_unpacked(GUEST.folder() / "base.cpio", Path(folder))])
+        for name in ("base", *archives):
+            _unpack(GUEST.folder() / f"{name}.cpio", Path(folder))
+        unpacked = [p for p in sorted(Path(folder).rglob("*")) if p.is_file() and not p.is_symlink()]
+        place = _find_pages(user, [*extra, *unpacked])
         files = {path: File(path) for path in {path for path, _ in place.values()}}
         for vaddr, paddr, cycles, instructions in raw["blocks"]:
             if vaddr >= KERNEL:

@@ -11,7 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from wiretime import load
+from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
 from wiretime.statistics import busy_cores, total
+
+ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
 
 
 def _latency(ns: float) -> str:
@@ -23,11 +26,32 @@ def _measured(result: Mapping[str, Any]) -> str:
     run = result["configuration"]["run"]
     if run["until_end"] and result["statistics"]:
         return f"{result['statistics']['time_ps'] / 1e9:.3f} ms"
-    return str(run["duration"])
+    return load.time_text(run["duration"])
 
 
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
+
+
+def _mean_length(result: Mapping[str, Any]) -> float:
+    """Return bytes of an offered frame."""
+    return float(result["offered_gbps"] * 1000 / 8 / result["offered_mpps"]) if result["offered_mpps"] else 0.0
+
+
+def _rate(frames: int, size: float, time_ps: int) -> tuple[str, str]:
+    seconds = time_ps / 1e12
+    return f"{size * 8 / seconds / 1e9:.2f} Gb/s", f"{frames / seconds / 1e6:.2f} Mpps"
+
+
+def _store(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+    """Add what became of requests to a key-value store."""
+    stores = [port["store"] for port in result["ports"] if port["store"]]
+    if not stores:
+        return
+    n = {key: sum(s[key] for s in stores) for key in stores[0]}
+    sound = f"{n['hits']} values as they were set, {n['misses']} missing, {n['wrong']} wrong"
+    row("gets", str(n["gets"]), sound)
+    row("sets", str(n["sets"]), f"{n['stored']} stored; {n['refused']} requests refused")
 
 
 def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
@@ -64,13 +88,22 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     def row(name: str, value: str, note: str = "") -> None:
         t.add_row(name, value, Text(note, style="dim"))
 
-    row(
-        "offered",
-        f"{result['offered_gbps']:.2f} Gb/s",
-        f"{result['offered_mpps']:.2f} Mpps (frames, no preamble or gap)",
-    )
-    row("forwarded", f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
-    row("loss", f"{result['loss_percent']:.3f} %", f"{c['offered'] - c['forwarded']} of {c['offered']} packets")
+    role = result["app"]["role"]
+    if role != SENDS:
+        row(
+            "offered",
+            f"{result['offered_gbps']:.2f} Gb/s",
+            f"{result['offered_mpps']:.2f} Mpps (frames, no preamble or gap)",
+        )
+    if role == CONSUMES:
+        row("taken", *_rate(s["receive"]["delivered"], s["receive"]["delivered"] * _mean_length(result), s["time_ps"]))
+    elif role != SENDS:
+        row(ROLE_NAMES[role], f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
+    if role == SENDS:
+        row("sent", *_rate(s["transmit"]["frames"], s["transmit"]["bytes"], s["time_ps"]))
+    else:
+        lost = round(result["loss_percent"] * c["offered"] / 100)
+        row("loss", f"{result['loss_percent']:.3f} %", f"{lost} of {c['offered']} packets")
     for name, key, note in (
         ("  DmaDrop", "dma_drop", "the NIC's DMA is the bottleneck"),
         ("  CoreDrop", "core_drop", "the core is the bottleneck"),
@@ -79,6 +112,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     ):
         if c[key]:
             row(name, _percent(c[key], c["offered"]), note)
+    _store(row, result)
     given_up = sum(port["given_up"] for port in result["ports"])
     if given_up:
         row("given up", str(given_up), "requests whose answer did not come in time")
@@ -99,7 +133,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
     row(
         "simulated",
         f"{result['execution']['simulated_ns'] / 1e9:.2f} s",
-        f"from power-on; {_measured(result)} measured after {run['warm_up']}",
+        f"from power-on; {_measured(result)} measured after {load.time_text(run['warm_up'])}",
     )
     row(
         "host",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import wiretime._native as _native
 from wiretime import __version__, apps, load, platforms, profile, replay, timeline, vm
+from wiretime.apps.model import FORWARDS, SENDS
 from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
@@ -26,6 +27,8 @@ SERIES_MAX = 10_000
 FLOWS = 1024
 RATE, DURATION, WARM_UP = "40Gbps", "2ms", "500us"
 EVER = "1000000s"
+# memcached's request number, behind the headers of IPv4 and UDP.
+REQUEST_ID = {"by": "key", "offset": 42, "length": 2}
 # The capture until the run is over.
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
@@ -66,6 +69,8 @@ class Request:
     clients: int | None = None
     think: str = "0ns"
     timeout: str = "10ms"
+    # Of a key-value store's clients: NAME=VALUE.
+    store: Sequence[str] = ()
     replay: Path | None = None
     speed: float = 1.0
     loops: int = 1
@@ -110,6 +115,8 @@ def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
 
 def _recognition(r: Request) -> dict[str, Any]:
     """Return how answers are told from each other."""
+    if r.key is None and apps.get(r.app).traffic == "memcached":
+        return REQUEST_ID
     if r.key is None:
         return {"by": "buffer" if r.replay else "probe"}
     if r.replay is None:
@@ -160,6 +167,13 @@ def _load(
         raise WiretimeError(f"--ip {r.internet}: allowed are 4 and 6")
     trace = None
     sizes = load.sizes(r.packet_size)
+    memcached = app.traffic == "memcached"
+    if r.store and not memcached:
+        raise WiretimeError(f"--store: {app.name} is no key-value store")
+    if memcached:
+        if r.replay is not None or r.internet != 4:
+            raise WiretimeError(f"--{'replay' if r.replay else 'ip'}: not with {app.name}, whose clients speak IPv4")
+        sizes = load.sizes(load.LENGTH_MIN)
     if r.replay is not None:
         if r.clients is not None:
             raise WiretimeError("--clients: not with --replay")
@@ -178,7 +192,9 @@ def _load(
             raise WiretimeError("--rate: not with --clients, who send as fast as they are answered")
         bits = _native.parse_rate(link["rate"])
     else:
-        bits = load.rate("--rate", r.rate or RATE, link, load.mean(sizes))
+        if memcached and r.rate is not None and not r.rate.endswith("pps"):
+            raise WiretimeError(f"--rate {r.rate}: of {app.name} in requests a second (500kpps)")
+        bits = load.rate("--rate", r.rate or app.rate, link, load.mean(sizes))
     # Enough flows for every entry of an indirection table to be hit.
     flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
     asked = {
@@ -186,7 +202,7 @@ def _load(
         "internet": f"v{r.internet}",
         "sizes": sizes,
         # As the user wrote it where that says all.
-        "rate": r.rate if r.rate and r.rate.endswith("bps") else (RATE if not r.rate and not trace else f"{bits}bps"),
+        "rate": text if (text := r.rate or (app.rate if trace is None else "")).endswith("bps") else f"{bits}bps",
         "arrivals": load.arrivals(r.arrivals),
         "flows": load.flows(flows, r.flow_spread, r.flow_vary),
         "recognition": _recognition(r),
@@ -194,6 +210,7 @@ def _load(
         "packets": None,
         "clients": None if r.clients is None else load.clients(r.clients, r.think, r.timeout),
         "play": trace.play if trace else None,
+        "store": load.store(r.store)[0] if memcached else None,
         "seed": r.seed,
     }
     if r.clients is not None:
@@ -201,6 +218,19 @@ def _load(
         # Each client is a flow.
         asked["flows"] = load.flows(r.clients, "round-robin", r.flow_vary)
     return asked, trace
+
+
+def _times(r: Request, asked: dict[str, Any], trace: replay.Trace | None) -> tuple[str, str]:
+    """Return the lengths of warm-up and measurement; a store's are its keys and its requests."""
+    if trace is not None:
+        return r.warm_up or "0ns", r.duration or f"{trace.expected_ps}ps"
+    if asked["store"] is None or asked["clients"] is not None:
+        return r.warm_up or WARM_UP, r.duration or DURATION
+    keys, requests = asked["store"]["keys"], load.store(r.store)[1]
+    each_ps = Fraction(load.LENGTH_MIN * 8 * 10**12, _native.parse_rate(asked["rate"]))
+    if r.duration is None and r.warm_up is None:
+        asked["packets"] = keys + requests
+    return r.warm_up or f"{int(keys * each_ps)}ps", r.duration or f"{int(requests * each_ps)}ps"
 
 
 class Checked(NamedTuple):
@@ -223,8 +253,7 @@ def check(r: Request) -> Checked:
     asked, trace = _load(r, app, platform, queues)
     if trace and r.loops == 0 and r.duration is None:
         raise WiretimeError("--loops 0: a trace without end needs --duration")
-    duration = r.duration or (f"{trace.expected_ps}ps" if trace else DURATION)
-    warm_up = r.warm_up or ("0ns" if trace else WARM_UP)
+    warm_up, duration = _times(r, asked, trace)
     for option, text in (
         ("--duration", duration),
         ("--warmup", warm_up),
@@ -246,7 +275,11 @@ def check(r: Request) -> Checked:
             raise WiretimeError(
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
-    command = apps.command(app, platform, longest, r.app_args, queues, r.app_commands)
+    setup = apps.Setup(platform, queues, longest, asked, apps.words(r.app_args))
+    command = apps.command(app, setup, r.app_commands)
+    sends = command.role == SENDS
+    if sends:
+        asked["packets"] = 0
     if r.drop_classes not in DROP_CLASSES:
         raise unknown("drop classes", r.drop_classes, DROP_CLASSES)
     trace_start, trace_length = _window("--trace", r.trace, length)
@@ -256,7 +289,7 @@ def check(r: Request) -> Checked:
     settings = {
         "load": asked,
         "trace_file": str(trace.path) if trace else None,
-        "until_end": trace is not None and r.duration is None,
+        "until_end": r.duration is None and (trace is not None or bool(asked["packets"])),
         "warm_up": warm_up,
         "duration": duration,
         "follow": r.follow,
@@ -269,9 +302,9 @@ def check(r: Request) -> Checked:
         "capture_start": capture[0],
         "capture_length": capture[1],
         "profile": r.profile,
-        "forwards": app.forwards,
+        "role": command.role,
         "mac": list(MAC),
-        "start_at": app.start_at,
+        "start_at": "sending" if sends else app.start_at,
         "timing": "full",
         "host_speed": False,
         "mapped_doorbells": True,
@@ -301,10 +334,11 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
         "WAITS": waits,
         "START_INPUT": command.start_input,
         "STOP_INPUT": command.stop_input,
+        "STOP_SIGNAL": "TERM" if app.stop == "signal" else "",
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    return vm.Guest(settings, kernel_arguments=arguments)
+    return vm.Guest(settings, command.texts, kernel_arguments=arguments, archives=app.archives)
 
 
 def _layout(seed: int) -> str:
@@ -323,13 +357,10 @@ def versions() -> dict[str, Any]:
     }
 
 
-FORWARD = re.compile(r"TX-packets: (\d+)\s+TX-dropped: (\d+)")
-
-
 def program_counters(app: apps.App, console: str) -> dict[str, int] | None:
     """Return what the program itself says it forwarded and dropped, where it says so."""
-    found = FORWARD.findall(console)
-    if app.name != "testpmd" or not found:
+    found = re.findall(app.says, console) if app.says else []
+    if not found:
         return None
     sent, dropped = found[-1]
     return {"tx_packets": int(sent), "tx_dropped": int(dropped)}
@@ -355,7 +386,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     trials = options.get("on_trial") is not None
     capture = options.pop("capture", None)
     machine = vm.Machine(
-        platform, settings, replace(g, texts={"layout": _layout(r.seed)}), trials=trials, capture=capture
+        platform, settings, replace(g, texts={**g.texts, "layout": _layout(r.seed)}), trials=trials, capture=capture
     )
     began = time.monotonic()
     outcome = machine.run(progress, **options)
@@ -366,7 +397,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     host = outcome.message["host"]
     result = {
         "schema_version": SCHEMA_VERSION,
-        "app": {"name": app.name, "command": command.text},
+        "app": {"name": app.name, "command": command.text, "role": command.role},
         "configuration": {"platform": platform, "run": settings},
         "versions": versions(),
         **engine,
@@ -378,7 +409,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     status = engine["guest"]["status"]
     if status != 0:
         raise GuestError(f"{app.name} ended with status {status}", vm.tail(outcome.console))
-    check_ledger(result, app, outcome.console)
+    check_ledger(result, outcome.console)
     traffic = host["traffic_seconds"] or 0.0
     figures = {
         "wall_seconds": wall,
@@ -386,19 +417,19 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         **host,
         "cpu_count": os.cpu_count(),
     }
-    entries = profile.resolve(outcome.message["profile"], outcome.console) if r.profile else None
+    entries = profile.resolve(outcome.message["profile"], outcome.console, g.archives) if r.profile else None
     return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])
 
 
-def check_ledger(result: Mapping[str, Any], app: apps.App, console: str) -> None:
+def check_ledger(result: Mapping[str, Any], console: str) -> None:
     """Raise where the ledger does not balance, or the program's own drop count is another than ours."""
     problems = list(result["ledger_violations"])
     program = result["program"]
-    if program is not None and app.forwards:
+    if program is not None and result["app"]["role"] == FORWARDS:
         # Packets that found out whether the program polls are not the load; testpmd throws some of them away unseen.
         dropped = result["load"]["host_drop"] + result["load"]["held_by_host"]
         if dropped != program["tx_dropped"]:
-            problems.append(f"HostDrop is {dropped}, {app.name} says {program['tx_dropped']}")
+            problems.append(f"HostDrop is {dropped}, {result['app']['name']} says {program['tx_dropped']}")
     if problems:
         raise GuestError("the ledger does not balance: " + "; ".join(problems), vm.tail(console))
 

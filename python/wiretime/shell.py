@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wiretime import run, vm
+from wiretime.setup import guest
 
 
 def interactive(platform_name: str, changes: Sequence[str]) -> int:
@@ -20,7 +21,7 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
     machine = vm.Machine(
         platform,
         settings,
-        vm.Guest({**g.settings, "SHELL_WANTED": "1"}, kernel_arguments=g.kernel_arguments),
+        replace(g, settings={**g.settings, "SHELL_WANTED": "1"}, archives=tuple(guest.recipe()["archives"])[1:]),
         interactive=True,
     )
     try:

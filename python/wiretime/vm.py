@@ -59,12 +59,16 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass
 class Guest:
-    """What runs in the guest: settings of ``/run.conf``, texts and files by path, kernel arguments."""
+    """What runs in the guest: settings of ``/run.conf``, texts and files by path, kernel arguments.
+
+    ``archives`` are those of the image that it needs beside the base.
+    """
 
     settings: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     kernel_arguments: Sequence[str] = ()
+    archives: Sequence[str] = ()
 
 
 @dataclass
@@ -98,8 +102,10 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def initramfs(base: bytes, g: Guest) -> bytes:
-    """Return the base archive with the run's own small one behind it."""
+def initramfs(g: Guest) -> bytes:
+    """Return the archives that a guest is made of, with the run's own small one behind them."""
+    image = GUEST.folder()
+    base = b"".join((image / f"{name}.cpio").read_bytes() for name in ("base", *g.archives))
     with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
         stage = Path(folder)
         text = "".join(f"{key}={quote(value)}\n" for key, value in g.settings.items())
@@ -164,7 +170,7 @@ class Machine:
         self._fds: list[int] = []
         config = json.dumps({"platform": platform, "run": dict(run)}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
-        self.initrd = self._keep(anonymous("wiretime-initrd", initramfs((image / "base.cpio").read_bytes(), g)))
+        self.initrd = self._keep(anonymous("wiretime-initrd", initramfs(g)))
         self.console = self._keep(anonymous("wiretime-console"))
         self.capture = self._file(capture) if capture else -1
         self.output, output = os.pipe()

@@ -39,10 +39,26 @@ pub enum Timing {
 pub enum StartAt {
     /// The receive unit is enabled and its ring filled.
     ReceiverReady,
+    /// The program sends, without being sent anything.
+    Sending,
     /// The guest has announced mark 1.
     Mark,
     /// Never: the guest runs until it exits.
     Never,
+}
+
+/// What the program does with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Sends them on in their own buffers: one that is not sent is dropped.
+    Forwards,
+    /// Takes them and makes answers.
+    Answers,
+    /// Takes them.
+    Consumes,
+    /// Sends without being sent anything.
+    Sends,
 }
 
 /// The run's own settings.
@@ -75,7 +91,7 @@ pub struct RunSettings {
     pub interval: Duration,
     /// Charge cycles to blocks of instructions.
     pub profile: bool,
-    pub forwards: bool,
+    pub role: Role,
     pub mac: [u8; 6],
     pub start_at: StartAt,
     pub timing: Timing,

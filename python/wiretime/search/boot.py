@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from wiretime import apps, load, run
+from wiretime import load, run
 from wiretime.errors import WiretimeError
 from wiretime.search.trials import Asked, Length, Steps
 
@@ -39,7 +39,7 @@ def length(request: run.Request, factor: float) -> Length:
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
         raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
     command = run.check(replace(request, rate=WAKING)).command
-    return Length(apps.ring(command.text) * request.queues, factor)
+    return Length(command.ring * request.queues, factor)
 
 
 def _aged(steps: Steps, highest: float) -> Steps:
@@ -61,7 +61,8 @@ def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> Non
     # What the boot starts with only wakes the program up; the first trial replaces it.
     packet_sizes = ",".join(str(size) for size in sorted(set(sizes)))
     waking = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
-    base = run.check(waking).settings["load"]
+    checked = run.check(waking)
+    base = checked.settings["load"]
     # The same for whatever sizes follow, so that boots do not differ by them.
     rate = int(line(request, SHORTEST) * WAKING_SHARE)
     shortest = {**base, "sizes": {"kind": "fixed", "size": SHORTEST}, "rate": f"{rate}bps"}
@@ -71,6 +72,7 @@ def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> Non
 
     def on_trial(result: dict[str, Any]) -> Asked | None:
         nonlocal woken
+        result["role"] = checked.command.role
         try:
             asked = dict(aged.send(result) if woken else next(aged))
         except StopIteration:

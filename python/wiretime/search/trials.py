@@ -14,6 +14,8 @@ from math import sqrt
 from statistics import fmean, linear_regression
 from typing import Any
 
+from wiretime.apps.model import ANSWERS, CONSUMES
+
 # Turnovers of the receive ring: to settle under a new load, and to measure.
 SETTLE, MEASURE = 2, 20
 SHORTEST_US, LONGEST_US = 60, 20_000
@@ -21,6 +23,8 @@ SHORTEST_US, LONGEST_US = 60, 20_000
 FEW = 160
 # A slope counts when it is so many standard errors, so large a share of what arrives, and a burst in all.
 CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
+# Answers that a window may miss, since those to its last requests come later.
+UNANSWERED = 0.005
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
@@ -87,14 +91,19 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     s = result["statistics"]
     ports = len(result["ports"])
     seconds = s["time_ps"] / 1e12
-    forwarded = s["transmit"]["bytes"] * 8 / seconds / ports
-    packets = s["transmit"]["frames"] / seconds / ports
+    # What is taken, where nothing is sent; answers are counted, however long they are.
+    through = s["receive"]["delivered"] if result["role"] == CONSUMES else s["transmit"]["frames"]
+    forwarded = through * size * 8 / seconds / ports
+    packets = through / seconds / ports
     left, growth = _growth(result, size)
     refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
     counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
     thrown = counts["host_drop"] > 0
     arrivals = ports * rate / 8 / size
-    if refused or thrown:
+    unanswered = 1 - forwarded / rate if result["role"] == ANSWERS else 0.0
+    if unanswered > UNANSWERED and not refused:
+        loss, concluded = unanswered, "the program drops"
+    elif refused or thrown:
         loss, concluded = max(0.0, 1 - forwarded / rate), "full" if refused else "the program drops"
     elif growth > GROWTH * arrivals:
         loss, concluded = growth / arrivals, "backlog grows"

@@ -18,10 +18,10 @@ from elftools.elf.elffile import ELFFile
 
 from wiretime.errors import WiretimeError
 from wiretime.paths import GUEST
-from wiretime.setup import debian, store
+from wiretime.setup import build, debian, store
 
 LIBRARY = Path("usr/lib/aarch64-linux-gnu")
-COMPILER = "aarch64-linux-gnu-gcc"
+COMPILER = build.COMPILER
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
 
 
@@ -30,19 +30,21 @@ def recipe() -> Mapping[str, Any]:
     return tomllib.loads((GUEST / "recipe.toml").read_text())
 
 
-def _own_sources() -> list[Path]:
-    return sorted((GUEST / "init").iterdir())
+def _own_sources(r: Mapping[str, Any]) -> list[Path]:
+    folders = ["init", *(name for a in r["archives"].values() for name in a.get("sources", ()))]
+    return [p for folder in folders for p in sorted((GUEST / folder).rglob("*")) if p.is_file()]
 
 
 def key() -> str:
-    """Return what the cache entry depends on: recipe, our init and tools, the lock file, and this code."""
-    sources = [p.read_bytes() for p in _own_sources()]
+    """Return what the cache entry depends on: recipe, our init, tools and programs, the lock file, and this code."""
+    sources = [p.read_bytes() for p in _own_sources(recipe())]
     locked = repr(sorted(debian.lock().get("guest", {}).items()))
-    return store.digest("guest", (GUEST / "recipe.toml").read_bytes(), *sources, locked, Path(__file__).read_bytes())
+    code = [Path(__file__).read_bytes(), Path(build.__file__).read_bytes()]
+    return store.digest("guest", (GUEST / "recipe.toml").read_bytes(), *sources, locked, *code)
 
 
 def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
-    """Fetch the packages, and build ``kernel`` and ``base.cpio``."""
+    """Fetch the packages, and build ``kernel`` and the archives."""
     r = recipe()
     packages = debian.unpack(folder, (r["suite"],), r["packages"], r["architecture"])
     warnings = debian.check("guest", packages, update=update_lock)
@@ -52,9 +54,16 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
         raise WiretimeError("the guest's kernel package has no vmlinuz")
     packaged = debian.checksums(folder)
     shutil.copyfile(kernels[0], folder / "kernel")
-    hashes = _stage(root, stage, r, kernels[0].name.removeprefix("vmlinuz-"), packaged)
+    there: set[str] = set()
+    hashes: dict[str, str] = {}
+    for name, content in r["archives"].items():
+        staged = Staging(root, stage / name, packaged, there)
+        if name == "base":
+            _system(staged, r, kernels[0].name.removeprefix("vmlinuz-"))
+        _content(staged, content)
+        hashes |= staged.hashes
+        (folder / f"{name}.cpio").write_bytes(archive(stage / name))
     hashes["kernel"] = _unchanged(kernels[0], f"boot/{kernels[0].name}", packaged)
-    (folder / "base.cpio").write_bytes(archive(stage))
     shutil.rmtree(stage)
     shutil.rmtree(root)
     return {
@@ -73,53 +82,78 @@ def _unchanged(path: Path, name: str, packaged: Mapping[str, str]) -> str:
     return store.file_digest(path)
 
 
-def _stage(root: Path, stage: Path, r: Mapping[str, Any], release: str, packaged: Mapping[str, str]) -> dict[str, str]:
-    """Copy what the recipe names into ``stage``; returns the hashes, checked against the packages."""
-    hashes: dict[str, str] = {}
+class Staging:
+    """A folder that becomes an archive: what is copied into it is checked against its package, and copied once."""
 
-    def copy(name: str) -> None:
-        source, target = root / name, stage / name
+    def __init__(self, root: Path, stage: Path, packaged: Mapping[str, str], there: set[str]):
+        stage.mkdir(parents=True)
+        self.root, self.stage, self.hashes = root, stage, dict[str, str]()
+        self._packaged, self._there = packaged, there
+
+    def copy(self, name: str) -> None:
+        """Copy a file of the packages, unless an archive before this one has it."""
+        if name in self._there:
+            return
+        self._there.add(name)
+        source, target = self.root / name, self.stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():
             # One library under two names must stay one file, or it is loaded twice.
-            if not target.is_symlink():
-                target.symlink_to(source.readlink())
-            copy(os.path.normpath(Path(name).parent / source.readlink()))
+            target.symlink_to(source.readlink())
+            self.copy(os.path.normpath(Path(name).parent / source.readlink()))
             return
         shutil.copy2(source, target)
-        hashes[name] = _unchanged(target, name, packaged)
+        self.hashes[name] = self.checked(source, name)
 
+    def checked(self, path: Path, name: str) -> str:
+        """Check a file against its package's own checksum; returns its SHA-256."""
+        return _unchanged(path, name, self._packaged)
+
+
+def _system(s: Staging, r: Mapping[str, Any], release: str) -> None:
+    """Stage folders, busybox, kernel modules and our init."""
     for name in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "opt", "root", "var", "mnt/huge"):
-        (stage / name).mkdir(parents=True, exist_ok=True)
-    (stage / "lib").symlink_to("usr/lib")
-    (stage / "var/run").symlink_to("/run")
-    copy("usr/bin/busybox")
+        (s.stage / name).mkdir(parents=True, exist_ok=True)
+    (s.stage / "lib").symlink_to("usr/lib")
+    (s.stage / "var/run").symlink_to("/run")
+    s.copy("usr/bin/busybox")
     for name in ("busybox", *r["applets"]):
-        (stage / "bin" / name).symlink_to("/usr/bin/busybox")
-    drivers = [f"{LIBRARY}/dpdk/pmds-25.0/librte_{name}.so.25.0" for name in r["drivers"]]
-    programs = [name.lstrip("/") for name in r["programs"]]
-    for name in (*programs, *drivers):
-        copy(name)
-    for name in sorted(_libraries(root, (*programs, *drivers), r["libraries"])):
-        copy(name)
-    modules = stage / "usr/lib/modules"
+        (s.stage / "bin" / name).symlink_to("/usr/bin/busybox")
+    modules = s.stage / "usr/lib/modules"
     modules.mkdir(parents=True)
     for name in r["modules"]:
-        packed = sorted((root / "usr/lib/modules" / release).rglob(f"{name}.ko.xz"))
+        packed = sorted((s.root / "usr/lib/modules" / release).rglob(f"{name}.ko.xz"))
         if not packed:
             raise WiretimeError(f"guest/recipe.toml: kernel {release} has no module {name}")
-        _unchanged(packed[0], str(packed[0].relative_to(root)), packaged)
+        s.checked(packed[0], str(packed[0].relative_to(s.root)))
         (modules / f"{name}.ko").write_bytes(lzma.decompress(packed[0].read_bytes()))
-        hashes[f"usr/lib/modules/{name}.ko"] = store.file_digest(modules / f"{name}.ko")
-    shutil.copy2(GUEST / "init/init", stage / "init")
-    compile_c(GUEST / "init/wtctl.c", stage / "opt/wtctl")
-    return hashes
+        s.hashes[f"usr/lib/modules/{name}.ko"] = store.file_digest(modules / f"{name}.ko")
+    shutil.copy2(GUEST / "init/init", s.stage / "init")
+    (s.stage / "etc").mkdir()
+    (s.stage / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    compile_c(GUEST / "init/wtctl.c", s.stage / "opt/wtctl")
+
+
+def _content(s: Staging, content: Mapping[str, Any]) -> None:
+    """Stage programs, built ones included, drivers, and the libraries that they need."""
+    (s.stage / "opt").mkdir(exist_ok=True)
+    drivers = [f"{LIBRARY}/dpdk/pmds-25.0/librte_{name}.so.25.0" for name in content.get("drivers", ())]
+    packaged = [*(name.lstrip("/") for name in content.get("programs", ())), *drivers]
+    for name in packaged:
+        s.copy(name)
+    built = []
+    for example in content.get("examples", ()):
+        built.append(build.example(s.root, example, s.stage / "opt"))
+    for folder in content.get("sources", ()):
+        built += build.own(s.root, GUEST / folder, s.stage / "opt")
+    programs = [*(s.root / name for name in packaged), *built]
+    for name in sorted(_libraries(s.root, programs, content.get("libraries", ()))):
+        s.copy(name)
 
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:
-    """Compile a guest program of ours."""
-    if shutil.which(COMPILER) is None:
-        raise WiretimeError(f"{COMPILER} is missing: apt-get install gcc-aarch64-linux-gnu")
+    """Compile a guest program of ours that needs no library."""
+    build.tool(COMPILER, "gcc-aarch64-linux-gnu")
     done = subprocess.run([COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True)
     if done.returncode != 0:
         raise WiretimeError(f"{source}: {done.stderr.strip()}")
@@ -133,12 +167,12 @@ def _needed(path: Path) -> Iterable[str]:
         return [str(vars(tag)["needed"]) for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
 
 
-def _libraries(root: Path, programs: Iterable[str], by_name: Iterable[str]) -> set[str]:
+def _libraries(root: Path, programs: Iterable[Path], by_name: Iterable[str]) -> set[str]:
     """Return the libraries that the programs need, and those that these need."""
     places = (LIBRARY, LIBRARY / "dpdk/pmds-25.0")
     found = {f"{LIBRARY}/ld-linux-aarch64.so.1", "usr/lib/ld-linux-aarch64.so.1"}
     found = {name for name in found if (root / name).exists()}
-    todo = [name for p in programs for name in _needed(root / p)] + list(by_name)
+    todo = [name for p in programs for name in _needed(p)] + list(by_name)
     while todo:
         name = todo.pop()
         path = next((str(d / name) for d in places if (root / d / name).exists()), None)

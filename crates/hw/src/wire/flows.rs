@@ -97,6 +97,13 @@ impl Picker {
         Ok(Self { draw, count, random: Pcg64::seed_from_u64(seed) })
     }
 
+    /// The same shares, drawn anew.
+    #[must_use]
+    pub fn reseeded(mut self, seed: u64) -> Self {
+        self.random = Pcg64::seed_from_u64(seed);
+        self
+    }
+
     /// The next packet's flow.
     #[inline]
     pub fn next(&mut self) -> u32 {

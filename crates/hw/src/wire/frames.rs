@@ -30,6 +30,8 @@ pub enum Traffic {
     Udp,
     /// ICMP echo requests: what `ping -f` sends, without waiting for replies.
     Ping,
+    /// Requests to a key-value store, by memcached's protocol over UDP.
+    Memcached,
 }
 
 /// Version of the internet protocol.
@@ -80,6 +82,54 @@ pub fn checksum(mut sum: u32) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
+}
+
+/// Source address and port of a flow; addresses begin with 10 in IPv4, and 0 in IPv6's last word.
+fn source(flow: u32, by_address: bool) -> ([u8; 3], u16) {
+    let (host, port) = if by_address { (flow, 0) } else { (flow / PORTS, flow % PORTS) };
+    // The target is nobody's source.
+    let host = host + if host + 1 >= TARGET { 2 } else { 1 };
+    ([(host >> 16) as u8, (host >> 8) as u8, host as u8], (FIRST_PORT + port) as u16)
+}
+
+/// A datagram over IPv4 from a flow's address.
+pub struct Datagram<'a> {
+    pub destination: [u8; 6],
+    pub flow: u32,
+    pub port: u16,
+    pub payload: &'a [u8],
+}
+
+/// Makes a frame of it, without FCS.
+pub fn datagram(f: &mut Vec<u8>, d: &Datagram) {
+    let udp_length = (d.payload.len() + 8) as u16;
+    f.clear();
+    f.extend_from_slice(&d.destination);
+    f.extend_from_slice(&PEER);
+    f.extend_from_slice(&[8, 0, 0x45, 0]);
+    f.extend_from_slice(&(udp_length + 20).to_be_bytes());
+    f.extend_from_slice(&[0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 0, 10, 0, 0, TARGET as u8, 0, 0]);
+    f.extend_from_slice(&d.port.to_be_bytes());
+    f.extend_from_slice(&udp_length.to_be_bytes());
+    f.extend_from_slice(&[0, 0]);
+    f.extend_from_slice(d.payload);
+    f.resize(f.len().max(60), 0);
+    readdress(f, d.flow);
+}
+
+/// Gives a datagram to another flow, checksums included.
+pub fn readdress(f: &mut [u8], flow: u32) {
+    let (address, port) = source(flow, false);
+    f[27..30].copy_from_slice(&address);
+    f[34..36].copy_from_slice(&port.to_be_bytes());
+    f[24..26].fill(0);
+    let sum = checksum(word_sum(&f[ETHERNET..V4.l4]));
+    f[24..26].copy_from_slice(&sum.to_be_bytes());
+    f[40..42].fill(0);
+    let length = u16::from_be_bytes([f[38], f[39]]);
+    let sum = word_sum(&f[26..34]) + 17 + u32::from(length) + word_sum(&f[V4.l4..V4.l4 + usize::from(length)]);
+    let sum = Some(checksum(sum)).filter(|&s| s != 0).unwrap_or(0xffff);
+    f[40..42].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Where things are in a packet, by version.
@@ -139,7 +189,7 @@ impl Frames {
             ));
         }
         let places = if internet == Internet::V6 { V6 } else { V4 };
-        let udp = traffic == Traffic::Udp;
+        let udp = traffic != Traffic::Ping;
         let mut f = vec![0u8; (LENGTHS.end() - FCS) as usize];
         f[..6].copy_from_slice(&destination);
         f[6..12].copy_from_slice(&PEER);
@@ -198,11 +248,9 @@ impl Frames {
     /// Source and lengths; returns the length in the transport header.
     fn set_headers(&mut self, packet: &Packet) -> u32 {
         let (f, at, flow) = (&mut self.template, self.places, packet.flow);
-        let (host, port) = if self.by_address { (flow, 0) } else { (flow / PORTS, flow % PORTS) };
-        // The target is nobody's source.
-        let host = host + if host + 1 >= TARGET { 2 } else { 1 };
-        let first = if at.v6 { 0 } else { 10 };
-        f[at.source..at.source + 4].copy_from_slice(&[first, (host >> 16) as u8, (host >> 8) as u8, host as u8]);
+        let (address, port) = source(flow, self.by_address);
+        f[at.source] = if at.v6 { 0 } else { 10 };
+        f[at.source + 1..at.source + 4].copy_from_slice(&address);
         let ip_length = packet.length - FCS - ETHERNET as u32;
         let l4_length = packet.length - FCS - at.l4 as u32;
         if at.v6 {
@@ -211,7 +259,7 @@ impl Frames {
             f[16..18].copy_from_slice(&(ip_length as u16).to_be_bytes());
         }
         if self.udp {
-            f[at.l4..at.l4 + 2].copy_from_slice(&((FIRST_PORT + port) as u16).to_be_bytes());
+            f[at.l4..at.l4 + 2].copy_from_slice(&port.to_be_bytes());
             f[at.l4 + 4..at.l4 + 6].copy_from_slice(&(l4_length as u16).to_be_bytes());
         }
         l4_length

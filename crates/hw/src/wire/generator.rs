@@ -12,6 +12,7 @@ use super::peer;
 use super::replay::{Play, Replay, Source, TraceClock};
 use super::sink::Recognition;
 use super::sizes::{Lengths, Sizes};
+use super::store::{StoreClients, StoreLoad, StoreStats};
 use super::FCS;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ pub const ANSWER: u64 = 0x80;
 /// Sizes, flows and think times are drawn apart from distances.
 const SIZES_SEED: u64 = 0x5175_6573;
 const FLOWS_SEED: u64 = 0x666c_6f77;
+/// What a request to a store counts as in the rate, in bytes.
+const NOMINAL: u32 = 64;
 /// Answers that wait for the line; the host asks in vain where it floods us.
 const ANSWERS_MAX: usize = 1024;
 
@@ -54,6 +57,8 @@ pub struct Load {
     pub clients: Option<ClosedLoop>,
     /// Packets come from a trace.
     pub play: Option<Play>,
+    /// What clients of a key-value store ask for. The rate then counts a request as 64 B, whatever its length.
+    pub store: Option<StoreLoad>,
     /// Start of the random numbers.
     pub seed: u64,
 }
@@ -61,6 +66,9 @@ pub struct Load {
 impl Load {
     /// Mean length of its frames in bytes, FCS included.
     fn mean_length(&self) -> f64 {
+        if self.store.is_some() {
+            return f64::from(NOMINAL);
+        }
         self.play.map_or(self.sizes.mean(), |p| p.mean_length)
     }
 }
@@ -80,6 +88,7 @@ impl Default for Load {
             packets: None,
             clients: None,
             play: None,
+            store: None,
             seed: 0,
         }
     }
@@ -104,6 +113,7 @@ pub struct Generator {
     picker: Picker,
     pace: Pace,
     replay: Option<Replay>,
+    store: Option<StoreClients>,
     /// Before the load, or instead of it: packets at this time and so far apart.
     trickle: Option<(Ps, Ps)>,
     /// The next packet of the load: when it wants to leave, and its bytes where they are from a trace.
@@ -140,6 +150,9 @@ impl Generator {
         let paced = load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
+        if load.store.is_some() != (load.traffic == Traffic::Memcached) {
+            return Err("load: store and traffic memcached belong together".into());
+        }
         let mut lengths = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED);
         let first = Packet { id: u64::from(port) << ID_BITS, length: lengths.next(), ..Packet::default() };
         Ok(Self {
@@ -151,6 +164,7 @@ impl Generator {
             picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,
             pace: Pace::Captured(0),
             replay: None,
+            store: load.store.as_ref().map(|s| StoreClients::new(s, load.seed)).transpose()?,
             trickle: None,
             own: first,
             wanted: Ps::MAX,
@@ -188,6 +202,9 @@ impl Generator {
             replay.start(play);
         }
         self.remaining = l.packets.unwrap_or(u64::MAX);
+        if let Some(store) = &mut self.store {
+            store.restart();
+        }
         self.draw();
         self.decide();
     }
@@ -201,6 +218,10 @@ impl Generator {
         let old = std::mem::replace(self, new);
         // What has left goes on its way, and is numbered on.
         (self.line, self.replay) = (old.line, old.replay);
+        // What is in the store stays there.
+        if old.store.as_ref().map(StoreClients::spec) == self.store.as_ref().map(StoreClients::spec) {
+            self.store = old.store;
+        }
         (self.own.id, self.answers, self.answered) = (old.own.id, old.answers, old.answered);
         (self.held, self.spare) = (old.held, old.spare);
         self.decide();
@@ -211,6 +232,7 @@ impl Generator {
     pub fn trickle_at(&mut self, t: Ps, interval: Ps) {
         self.trickle = Some((t, interval));
         (self.wanted, self.remaining, self.own.flow) = (t, u64::MAX, self.picker.next());
+        self.make_request();
         self.decide();
     }
 
@@ -244,7 +266,10 @@ impl Generator {
         }
         let destination = self.frames.destination();
         let (mut captured, own) = (0, &mut self.own);
-        if let (Some(replay), Some(_)) = (&mut self.replay, self.load.play) {
+        if self.store.is_some() {
+            own.flow = self.picker.next();
+            self.make_request();
+        } else if let (Some(replay), Some(_)) = (&mut self.replay, self.load.play) {
             let Some((at, flow)) = replay.next(&mut self.own_bytes, destination) else { return };
             (captured, own.flow) = (at, flow);
             (own.kind, own.length) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS);
@@ -252,10 +277,19 @@ impl Generator {
             (own.kind, own.length, own.flow) = (Kind::Built, self.lengths.next(), self.picker.next());
         }
         self.wanted = match &mut self.pace {
-            Pace::Open(departures) => departures.next(own.length),
+            Pace::Open(departures) if self.store.is_some() => departures.next(NOMINAL),
+            Pace::Open(departures) => departures.next(self.own.length),
             Pace::Captured(start) => start.saturating_add(captured),
             Pace::Closed(_) => Ps::MAX, // decided anew at every answer
         };
+    }
+
+    /// Where requests to a store are sent: the next one, of the flow that is set.
+    fn make_request(&mut self) {
+        let Some(store) = &mut self.store else { return };
+        let own = &mut self.own;
+        store.make(own.id, own.flow, self.frames.destination(), &mut self.own_bytes);
+        (own.kind, own.length) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS);
     }
 
     /// Which packet leaves next: the load's or an answer.
@@ -263,6 +297,9 @@ impl Generator {
         if let (Pace::Closed(clients), None) = (&mut self.pace, self.trickle) {
             let (t, client) = clients.next();
             (self.wanted, self.own.flow) = if self.remaining == 0 { (Ps::MAX, 0) } else { (t, client) };
+            if let Some(store) = &mut self.store {
+                store.give_to(client, &mut self.own_bytes);
+            }
         }
         self.next = match self.answers.front() {
             Some((ready, bytes)) if *ready <= self.wanted => Packet {
@@ -296,6 +333,9 @@ impl Generator {
         } else {
             self.own.id += 1;
             self.remaining = self.remaining.saturating_sub(1);
+            if let Some(store) = &mut self.store {
+                store.sent(&self.own_bytes, departed);
+            }
             if kind == Kind::Replayed {
                 let bytes = std::mem::replace(&mut self.own_bytes, self.spare.pop().unwrap_or_default());
                 self.held.push_back((id, bytes));
@@ -304,6 +344,7 @@ impl Generator {
                 *t += *interval;
                 self.wanted = *t;
                 self.own.flow = self.picker.next();
+                self.make_request();
             } else {
                 if let Pace::Closed(clients) = &mut self.pace {
                     clients.sent(id, departed);
@@ -322,6 +363,19 @@ impl Generator {
             return true;
         }
         false
+    }
+
+    /// A frame came at `t`, whatever it is.
+    pub fn heard(&mut self, frame: &[u8], t: Ps) {
+        if let Some(store) = &mut self.store {
+            store.heard(frame, t);
+        }
+    }
+
+    /// What became of requests to a store.
+    #[must_use]
+    pub fn store_stats(&self) -> Option<StoreStats> {
+        self.store.as_ref().map(|s| s.stats)
     }
 
     /// A frame came at `t` that answers nothing; whether there is something to say to it, which changes what leaves next.

@@ -1,7 +1,8 @@
 //! What is at the other end of the wire: the load generator and the sink that takes the answers.
 //!
 //! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
-//!   `replay`: packets of a trace; `peer`: answers to the host's questions; `generator`: all together.
+//!   `replay`: packets of a trace; `store`: requests to a key-value store;
+//!   `peer`: answers to the host's questions; `generator`: all together.
 //! - `sink`: recognises answers; `latencies`: how long they took. `tap`: what passes on the wire, for a capture file.
 
 mod arrivals;
@@ -15,6 +16,7 @@ mod peer;
 mod replay;
 mod sink;
 mod sizes;
+mod store;
 mod tap;
 
 pub use arrivals::Arrivals;
@@ -26,6 +28,7 @@ pub use latencies::Latencies;
 pub use replay::{Block, Play, Replay, Source, TraceClock};
 pub use sink::{Recognition, Sink};
 pub use sizes::Sizes;
+pub use store::{StoreLoad, StoreStats};
 pub use tap::{Passage, Seen, Tap};
 
 /// Bytes of the frame check sequence, which frames in memory lack.

@@ -1,7 +1,7 @@
 //! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
 
 use super::{lock, Run};
-use crate::control::RunSettings;
+use crate::control::{Role, RunSettings};
 use crate::vfio::Nics;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -212,6 +212,7 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
             "drop_transitions": transitions,
             "last_drop_ns": port.last_drop().map(|at| ns(at.saturating_sub(nics.shared.cohort.start))),
             "given_up": port.given_up(),
+            "store": port.store_stats(),
             "flows": flows(&nics.shared.flows[i]),
         })
     };
@@ -276,7 +277,17 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let latencies = &nics.shared.sink.latencies;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
-    let lost = cohort.offered - cohort.forwarded;
+    let lost = match run.settings.role {
+        Role::Consumes => {
+            cohort.filtered
+                + cohort.dma_drop
+                + cohort.core_drop
+                + cohort.tx_drop
+                + cohort.host_drop
+                + cohort.lost_in_reset
+        }
+        _ => cohort.offered - cohort.forwarded,
+    };
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
     let late = lateness(&nics);
     let points: Vec<Value> = [("start", first), ("end", last)]

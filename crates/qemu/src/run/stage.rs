@@ -3,7 +3,7 @@
 
 use super::report::{self, Snapshot};
 use super::{lock, Run};
-use crate::control::{Control, StartAt, Timing};
+use crate::control::{Control, Role, StartAt, Timing};
 use crate::engine::{engine, reinstrument, Engine};
 use crate::vfio::GuestPhase;
 use serde_json::{json, Value};
@@ -87,7 +87,8 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
 impl Run {
     fn draining_tick(&mut self, t: Ps) {
         let idle = lock(&self.nics).devices.iter().all(|d| d.port.idle()) && !self.dma_pending();
-        if !idle {
+        // A program that sends by itself goes on until it is told to stop.
+        if !idle && self.settings.role != Role::Sends {
             self.begin = t;
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
@@ -104,7 +105,8 @@ impl Run {
     fn finished(&mut self, t: Ps) -> Option<(Value, i32)> {
         let exit = lock(&self.control).exit;
         if let Some(status) = exit {
-            let early = self.stage != Stage::Stopping && self.starts_at() == StartAt::ReceiverReady;
+            let early =
+                self.stage != Stage::Stopping && matches!(self.starts_at(), StartAt::ReceiverReady | StartAt::Sending);
             if early {
                 let reason =
                     format!("the guest application ended with status {status} before the measurement was over");
@@ -146,6 +148,7 @@ impl Run {
     fn boot_tick(&mut self, window_end: Ps) -> Option<Ps> {
         let start = match self.starts_at() {
             StartAt::ReceiverReady => self.receiver_ready(window_end),
+            StartAt::Sending => lock(&self.nics).devices.iter().any(|d| d.port.stats(1).transmit.frames > 0),
             StartAt::Mark => lock(&self.control).mark == 1,
             StartAt::Never => false,
         };

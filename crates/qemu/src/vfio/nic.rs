@@ -1,7 +1,7 @@
 //! The NICs as PCI functions: one register interface and one server each, one set of books together.
 
 use super::PciDevice;
-use crate::control::RunSettings;
+use crate::control::{Role, RunSettings};
 use crate::memory::{GuestRam, SharedPages};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -89,8 +89,12 @@ impl Nics {
         let devices: Result<Vec<_>, _> = (0..p.nic.ports as usize).map(|i| NicDevice::new(p, i, s)).collect();
         let devices = devices?;
         let queues = devices.first().map_or(1, |d| d.port.registers.queues());
-        let shared =
-            Shared::new(devices.len(), queues, s.forwards, Sink::new(s.load.recognition, s.load.timestamp_offset));
+        let shared = Shared::new(
+            devices.len(),
+            queues,
+            s.role == Role::Forwards,
+            Sink::new(s.load.recognition, s.load.timestamp_offset),
+        );
         Ok(Self { devices, shared })
     }
 }

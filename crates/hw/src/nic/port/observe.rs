@@ -10,6 +10,7 @@ use crate::nic::receive::{ReceiveStats, RxQueue, RxQueueStats};
 use crate::nic::shared::Shared;
 use crate::nic::trace::{Record, What};
 use crate::nic::transmit::{TransmitStats, TxQueueStats};
+use crate::wire::StoreStats;
 use wiretime_base::Ps;
 
 /// Counters of a queue pair.
@@ -184,6 +185,12 @@ impl<C: Controller> Port<C> {
     #[must_use]
     pub fn given_up(&self) -> u64 {
         self.generator.given_up()
+    }
+
+    /// What became of requests to a key-value store.
+    #[must_use]
+    pub fn store_stats(&self) -> Option<StoreStats> {
+        self.generator.store_stats()
     }
 
     /// Whether the rate wanted is above what the line carries at this size.

@@ -278,6 +278,7 @@ impl<C: Controller> Port<C> {
         self.transmit.stats.bytes += on_wire;
         self.registers.count_sent(frame.queue, on_wire as u32);
         let at = t + self.link_latency;
+        self.generator.heard(&frame.bytes, at);
         let changed = match shared.returns(&frame.bytes, on_wire, frame.carries, at) {
             Came::Answer(port, id) if port == self.index => self.generator.returned(id, at),
             Came::Answer(port, id) => {

@@ -1,0 +1,71 @@
+"""Applications: what runs in the guest, and how it is started."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from wiretime.apps.dpdk import DPDK
+from wiretime.apps.kernel import KERNEL
+from wiretime.apps.model import App, Command, Setup
+from wiretime.errors import WiretimeError, unknown
+
+__all__ = ["APPS", "QUEUES", "App", "Command", "Setup", "command", "get", "queues", "words"]
+
+# Queues of a direction that a program can use.
+QUEUES = {"8254x": 1, "82599": 16}
+
+APPS = {app.name: app for app in (*DPDK, *KERNEL)}
+
+
+def get(name: str) -> App:
+    """Return an application by name."""
+    if name not in APPS:
+        raise unknown("application", name, APPS)
+    return APPS[name]
+
+
+def words(arguments: str) -> list[str]:
+    """Return the user's arguments for an application, one by one."""
+    try:
+        return shlex.split(arguments)
+    except ValueError as e:
+        raise WiretimeError(f"--app-args {arguments!r}: {e}") from None
+
+
+def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
+    """Return the queues that a run uses, where the NIC and the application have them."""
+    interface = platform["nic"]["interface"]
+    have = QUEUES[interface]
+    if not 1 <= wanted <= have:
+        other = "" if have > 1 else f"; --nic 82599 has {QUEUES['82599']}"
+        raise WiretimeError(f"--queues {wanted}: the {interface} has {have} receive queue{'s'[: have > 1]}{other}")
+    if wanted > 1 and not app.queues:
+        raise WiretimeError(f"--queues {wanted}: {app.name} takes no number of queues")
+    return wanted
+
+
+def command(app: App, s: Setup, commands: str | None = None) -> Command:
+    """Return the command line that runs ``app`` in the guest, with the user's arguments behind ours.
+
+    ``commands`` are typed at its prompt, one a semicolon.
+    """
+    low, high = app.sizes
+    if not low <= s.longest <= high:
+        raise WiretimeError(f"--packet-size {s.longest}: {app.name} takes {low} to {high} B, FCS included")
+    if s.cores < app.min_cores:
+        raise WiretimeError(f"system.cores is {s.cores}: {app.name} needs at least {app.min_cores}")
+    if commands is not None and not app.interactive:
+        raise WiretimeError(f"--app-commands: {app.name} takes no commands")
+    text = app.line(s)
+    if commands is not None:
+        text += f" {app.interactive}"
+    if s.extra and not app.kernel:
+        text += f" {shlex.join(s.extra)}"
+    made = Command(text, app.memory(s), app.role(s.extra), s.ring(app.ring), texts=app.texts(s))
+    if commands is None:
+        return made
+    typed = "\n".join(c.strip() for c in commands.split(";"))
+    return replace(made, start_input=typed, stop_input=app.stop_input)

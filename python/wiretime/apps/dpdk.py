@@ -1,0 +1,167 @@
+"""Applications on DPDK: poll-mode drivers in user space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, RING, SENDS, App, Setup, buffers_mib, value_of
+from wiretime.errors import WiretimeError
+from wiretime.load import flow_address
+
+STATISTICS = r"statistics: received \d+ sent (\d+) dropped (\d+)"
+GENERATOR = "02:00:00:00:00:01"
+
+
+def _testpmd(s: Setup) -> str:
+    words = [f"--rxd={RING}", f"--txd={RING}", f"--total-num-mbufs={s.mbufs}"]
+    if s.jumbo:
+        # Frames above the standard size need the driver's permission, and buffers that hold them whole.
+        words += [f"--max-pkt-len={s.longest}", "--mbuf-size=10240"]
+    if s.queues > 1:
+        words += [f"--rxq={s.queues}", f"--txq={s.queues}", "--rss-udp"]
+    if s.ports > 1:
+        words.append("--port-topology=chained")
+    return f"dpdk-testpmd {s.eal} -- --forward-mode=macswap --nb-cores={s.workers} {' '.join(words)}"
+
+
+def _testpmd_role(words: Sequence[str]) -> str:
+    mode = value_of(words, "--forward-mode")
+    return {"rxonly": CONSUMES, "noisy": FORWARDS, "txonly": SENDS, "flowgen": SENDS}.get(mode or "", FORWARDS)
+
+
+TESTPMD = App(
+    name="testpmd",
+    summary="DPDK's dpdk-testpmd (Debian's binary), forwarding with MAC addresses swapped",
+    stresses="I/O: descriptors, DMA, PCIe, the LLC; headers are read",
+    line=_testpmd,
+    archives=("dpdk",),
+    memory=buffers_mib,
+    role=_testpmd_role,
+    queues=True,
+    interactive="--interactive",
+    stop_input="stop\nshow port stats all\nshow port xstats all\nquit",
+    options=(
+        ("--forward-mode=MODE", "macswap, io, mac, csum, 5tswap, icmpecho, rxonly, txonly and others"),
+        ("--burst=N", "packets taken at once (32)"),
+        ("--rxd=N, --txd=N", "descriptors of a ring (1024)"),
+    ),
+    says=r"TX-packets: (\d+)\s+TX-dropped: (\d+)",
+)
+
+# LPM: 2^24 entries of 4 B for each version of IP, and longer prefixes; exact match: four million entries of each.
+ROUTES_MIB = {"lpm": 512, "em": 704, "fib": 512}
+EM_ROUTES_MAX = 65_536
+
+
+def _l3fwd(s: Setup) -> str:
+    config = ",".join(f"(0,{q},{1 + q % s.workers})" for q in range(s.queues))
+    words = [f"-p 1 -P --config='{config}' --eth-dest=0,{GENERATOR}", "--rule_ipv4=/routes4 --rule_ipv6=/routes6"]
+    if s.interface == "8254x":
+        words.append("--parse-ptype")  # its driver does not tell packets apart
+    if s.jumbo:
+        words.append(f"--max-pkt-len={s.longest}")
+    # It has a transmit queue for every lcore that it knows of: the system's core is not among them.
+    return f"dpdk-l3fwd {s.eal_on(1, s.workers)} -- {' '.join(words)} --rx-queue-size={RING} --tx-queue-size={RING}"
+
+
+def _routes(s: Setup) -> Mapping[str, str]:
+    """Return routes back to the generator: by prefix, or one for each flow."""
+    if value_of(s.extra, "--lookup") != "em":
+        return {"routes4": "R10.0.0.0/8 0\n", "routes6": "R2001:0002:0000::/48 0\n"}
+    flows = s.load["flows"]
+    if flows["count"] > EM_ROUTES_MAX:
+        raise WiretimeError(f"--flows {flows['count']}: exact match takes 1 to {EM_ROUTES_MAX}, a route for each")
+    routes: dict[int, list[str]] = {4: [], 6: []}
+    for flow in range(flows["count"]):
+        for version, target in ((4, "10.0.0.2"), (6, "2001:2:0:1::2")):
+            source, port = flow_address(flow, flows["vary"], version)
+            routes[version].append(f"R{target} {source} 8192 {port} 0x11 0\n")
+    return {"routes4": "".join(routes[4]), "routes6": "".join(routes[6])}
+
+
+def _l3fwd_ports(s: Setup) -> str:
+    if s.ports > 1:
+        raise WiretimeError(f"--ports {s.ports}: l3fwd's routes here lead to port 0: one port")
+    return _l3fwd(s)
+
+
+L3FWD = App(
+    name="l3fwd",
+    summary="DPDK's l3fwd example (built unchanged from Debian's DPDK sources), routing to the generator",
+    stresses="I/O, and a lookup a packet: LPM or hash table",
+    line=_l3fwd_ports,
+    archives=("dpdk", "l3fwd"),
+    memory=lambda s: ROUTES_MIB.get(value_of(s.extra, "--lookup") or "lpm", 512),
+    texts=_routes,
+    queues=True,
+    stop="signal",
+    ring="--rx-queue-size",
+    options=(
+        ("--lookup=lpm|em|fib", "longest prefix (default), exact match with a route for each flow, or FIB"),
+        ("--rx-burst=N, --tx-burst=N", "packets taken or sent at once (32)"),
+    ),
+)
+
+COMMON = (
+    ("--rxd=N, --txd=N", "descriptors of a ring (1024)"),
+    ("--burst=N", "packets taken at once (32)"),
+)
+
+
+def _own(name: str) -> App:
+    def line(s: Setup) -> str:
+        words = [f"--rxq={s.queues}", f"--mbufs={s.mbufs}"]
+        if s.jumbo:
+            words.append(f"--max-pkt-len={s.longest}")
+        return f"{name} {s.eal} -- {' '.join(words)}"
+
+    summary, stresses, options = OWN[name]
+    return App(
+        name=name,
+        summary=summary,
+        stresses=stresses,
+        line=line,
+        archives=("dpdk", "apps"),
+        memory=lambda s: buffers_mib(s) + (ITEMS_MIB if name == "memcached_dpdk" else 0),
+        role=lambda _: ROLES.get(name, FORWARDS),
+        traffic="memcached" if name == "memcached_dpdk" else "udp",
+        queues=True,
+        rate="1Mpps" if name == "memcached_dpdk" else "40Gbps",
+        stop="signal",
+        options=(*options, *COMMON),
+        says=STATISTICS if name != "memcached_dpdk" else "",
+    )
+
+
+# memcached_dpdk's default: 65536 items of 2 KiB, those being replaced, and the table.
+ITEMS_MIB = 2 * ceil((65_536 + 4 * 4096) * (2048 + 192) / (1 << 21)) + 32
+
+OWN: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
+    "touchfwd": ("reads every byte of every packet and sends it back", "the core: loads, L1D and L2", ()),
+    "touchdrop": ("reads every byte of every packet and drops it", "the core and the receive path alone", ()),
+    "rxptx": (
+        "receives a burst, works for a given time, sends the burst",
+        "whatever the interval makes of it: from I/O to the core",
+        (
+            ("--interval=NS", "time of the work (100)"),
+            ("--per=packet|burst", "work for each packet (default), or once a burst"),
+            (
+                "--work=chain|counter|published",
+                "dependent instructions, calibrated (default); the counter; or as the gem5 study: NS/10 ticks a burst",
+            ),
+        ),
+    ),
+    "memcached_dpdk": (
+        "a key-value store that speaks memcached's UDP protocol; values are sent without copying",
+        "the core and caches: hashing, comparing, chained buffers",
+        (
+            ("--items=N", "items that fit (65536)"),
+            ("--item-size=B", "longest answer of one key (2048)"),
+        ),
+    ),
+}
+
+ROLES = {"touchdrop": CONSUMES, "memcached_dpdk": ANSWERS}
+
+DPDK = (TESTPMD, L3FWD, *(_own(name) for name in OWN))

@@ -1,0 +1,80 @@
+"""Applications on the kernel's network stack: its driver, interrupts, NAPI, sockets."""
+
+from __future__ import annotations
+
+import shlex
+
+from wiretime.apps.model import ANSWERS, App, Setup
+
+ADDRESSES = (
+    "/usr/bin/ip addr add 10.0.0.2/8 dev eth0 && /usr/bin/ip -6 addr add 2001:2:0:1::2/32 dev eth0 nodad && "
+    "/usr/bin/ip link set eth0 up"
+)
+# The link's watchdog and the neighbour's first look are over by then.
+SETTLE = "sleep 3"
+
+
+def _line(program: str) -> str:
+    """Return a line that starts a server, says that it is ready, and ends it when asked to."""
+    return f"{ADDRESSES} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
+
+
+def _ping(_: Setup) -> str:
+    return f"{ADDRESSES} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
+
+
+def _udpecho(s: Setup) -> str:
+    return _line(f"udpecho 8192 {' '.join(s.extra)}".strip())
+
+
+PING = App(
+    name="ping",
+    summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
+    stresses="interrupts, NAPI, the kernel's receive and transmit paths",
+    rate="500kpps",
+    line=_ping,
+    role=lambda _: ANSWERS,
+    traffic="ping",
+    start_at="mark",
+    kernel=True,
+    min_cores=1,
+    sizes=(64, 1518),
+)
+
+UDPECHO = App(
+    name="udpecho",
+    summary="datagrams sent back through the kernel's sockets",
+    stresses="interrupts, NAPI, sockets, system calls, copies",
+    rate="200kpps",
+    line=_udpecho,
+    archives=("echo",),
+    role=lambda _: ANSWERS,
+    start_at="mark",
+    kernel=True,
+    min_cores=1,
+    sizes=(64, 1518),
+    options=(("BATCH", "datagrams taken and sent by one system call (1)"),),
+)
+
+
+def _memcached(s: Setup) -> str:
+    return _line(f"memcached -u root -l 10.0.0.2 -p 0 -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}".strip())
+
+
+MEMCACHED = App(
+    name="memcached",
+    summary="memcached (Debian's binary), asked over UDP through the kernel",
+    stresses="interrupts, NAPI, sockets, system calls, scheduling, hashing",
+    line=_memcached,
+    archives=("memcached",),
+    role=lambda _: ANSWERS,
+    traffic="memcached",
+    rate="80kpps",
+    start_at="mark",
+    kernel=True,
+    min_cores=1,
+    sizes=(64, 1518),
+    options=(("-t N", "threads (one a core, but for one)"), ("-m MIB", "memory for items (64)")),
+)
+
+KERNEL = (PING, UDPECHO, MEMCACHED)

@@ -1,0 +1,157 @@
+"""What an application is, and what its command line is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+DRIVER_MODULES = {
+    "8254x": ("e1000",),
+    "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
+}
+RING = 1024
+STANDARD_FRAME = 1518
+# Buffers of a queue beside both rings: what cores keep at hand, and bursts under way.
+BUFFERS_A_QUEUE = 552
+BUFFERS_LEAST = 8192
+BUFFER, BUFFER_JUMBO = 2176, 10240
+# What a program does with packets: send them on in their own buffers; answer them; take them; send what nobody sent it.
+FORWARDS, ANSWERS, CONSUMES, SENDS = "forwards", "answers", "consumes", "sends"
+
+
+def value_of(words: Sequence[str], option: str) -> str | None:
+    """Return what an option was given last among words of a command line."""
+    found = None
+    for i, word in enumerate(words):
+        if word.startswith(f"{option}="):
+            found = word.split("=", 1)[1]
+        elif word == option and i + 1 < len(words):
+            found = words[i + 1]
+    return found
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a command line depends on: the machine, queues, the longest packet, the load, the user's own arguments."""
+
+    platform: Mapping[str, Any]
+    queues: int
+    longest: int
+    load: Mapping[str, Any]
+    extra: Sequence[str] = ()
+
+    @property
+    def cores(self) -> int:
+        """Cores of the guest."""
+        return int(self.platform["system"]["cores"])
+
+    @property
+    def ports(self) -> int:
+        """Ports of the NIC."""
+        return int(self.platform["nic"]["ports"])
+
+    @property
+    def interface(self) -> str:
+        """The NIC's register interface."""
+        return str(self.platform["nic"]["interface"])
+
+    @property
+    def jumbo(self) -> bool:
+        """Whether frames above the standard size come."""
+        return self.longest > STANDARD_FRAME
+
+    @property
+    def eal(self) -> str:
+        """The options of a DPDK program whose main lcore, which forwards nothing, shares the system's core."""
+        return self.eal_on(0, self.cores - 1)
+
+    def eal_on(self, first: int, last: int) -> str:
+        """Return the options of a DPDK program on these cores."""
+        channels = self.platform["dram"]["channels"]
+        return f"-l {first}-{last} -n {channels} --no-telemetry --log-level=*:warning"
+
+    @property
+    def workers(self) -> int:
+        """Cores that forward: one has the system."""
+        return min(self.cores - 1, self.queues * self.ports)
+
+    def ring(self, option: str) -> int:
+        """Return the descriptors of a ring, as the user asks for them."""
+        asked = value_of(self.extra, option) or ""
+        return int(asked) if re.fullmatch(r"[0-9]{1,6}", asked) else RING
+
+    @property
+    def mbufs(self) -> int:
+        """Buffers: a program that runs out of them stands still, and both rings can be full."""
+        rings = self.ring("--rxd") + self.ring("--txd")
+        return max(BUFFERS_LEAST, self.queues * self.ports * (rings + BUFFERS_A_QUEUE) + self.cores * 512)
+
+
+def buffers_mib(s: Setup) -> int:
+    """Return the huge pages, in MiB, of a program whose memory is its buffers."""
+    each = BUFFER_JUMBO if s.jumbo else BUFFER
+    return max(256, 2 * ceil(s.mbufs * (each + 192) / (1 << 20)))
+
+
+@dataclass(frozen=True)
+class App:
+    """An application of the guest.
+
+    ``line`` makes the command line, ``memory`` the MiB of huge pages, ``texts`` the files that it reads. ``role`` says
+    from the user's arguments what it does with packets. ``kernel`` tells whether the kernel's driver has the NIC;
+    ``stop`` how it is told to end: by its input, or by a signal.
+    """
+
+    name: str
+    summary: str
+    stresses: str
+    line: Callable[[Setup], str]
+    archives: tuple[str, ...] = ()
+    memory: Callable[[Setup], int] = lambda _: 0
+    texts: Callable[[Setup], Mapping[str, str]] = lambda _: {}
+    role: Callable[[Sequence[str]], str] = lambda _: FORWARDS
+    traffic: str = "udp"
+    start_at: str = "receiver-ready"
+    kernel: bool = False
+    queues: bool = False
+    # What is offered unless somebody says otherwise.
+    rate: str = "40Gbps"
+    min_cores: int = 2
+    kernel_arguments: tuple[str, ...] = ()
+    # How it is told to take commands, and what it is asked before the end.
+    interactive: str = ""
+    stop_input: str = ""
+    stop: str = "input"
+    sizes: tuple[int, int] = (64, 9000)
+    # Options of its own, with their meaning.
+    options: tuple[tuple[str, str], ...] = ()
+    # How the descriptors of its receive ring are asked for.
+    ring: str = "--rxd"
+    # What the program prints at its end: packets sent, and packets dropped.
+    says: str = ""
+
+    @property
+    def bind(self) -> str:
+        """The kernel driver that the NIC is bound to for user space."""
+        return "" if self.kernel else "uio_pci_generic"
+
+    def modules(self, interface: str) -> tuple[str, ...]:
+        """Return the kernel modules that the application needs."""
+        return DRIVER_MODULES[interface] if self.kernel else ("uio", "uio_pci_generic")
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is started in the guest, the memory in huge pages that it takes, and files that it reads."""
+
+    text: str
+    hugepages_mib: int
+    role: str = FORWARDS
+    # Descriptors of a receive ring.
+    ring: int = RING
+    start_input: str = ""
+    stop_input: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,55 @@
+"""Programs that use DPDK, built for the guest against its own packages by their own Makefiles."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from wiretime.errors import WiretimeError
+
+COMPILER = "aarch64-linux-gnu-gcc"
+EXAMPLES = Path("usr/share/dpdk/examples")
+PKG_CONFIG = Path("usr/lib/aarch64-linux-gnu/pkgconfig")
+
+
+def tool(name: str, package: str) -> None:
+    """Raise where a tool is missing."""
+    if shutil.which(name) is None:
+        raise WiretimeError(f"{name} is missing: apt-get install {package}")
+
+
+def _make(root: Path, folder: Path, *arguments: str) -> None:
+    """Run a Makefile that takes its flags from pkg-config, with ``root`` as the target's system."""
+    for name, package in (("make", "make"), ("pkg-config", "pkgconf"), (COMPILER, "gcc-aarch64-linux-gnu")):
+        tool(name, package)
+    if not (root / "lib").exists():
+        # Packages that are unpacked only: the system's own link is missing.
+        (root / "lib").symlink_to("usr/lib")
+    environment = {
+        **os.environ,
+        "PKG_CONFIG_LIBDIR": str(root / PKG_CONFIG),
+        "PKG_CONFIG_SYSROOT_DIR": str(root),
+        "MAKEFLAGS": "",
+    }
+    command = ["make", "--silent", "-C", str(folder), f"CC={COMPILER} --sysroot={root}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+        raise WiretimeError(f"{folder.name} cannot be built: {errors[0] if errors else 'make failed'}")
+
+
+def example(root: Path, name: str, target: Path) -> Path:
+    """Build one of DPDK's examples, unchanged; returns the program, named as DPDK would install it."""
+    folder = root / EXAMPLES / name
+    if not (folder / "Makefile").exists():
+        raise WiretimeError(f"guest/recipe.toml: DPDK has no example {name}")
+    _make(root, folder, "shared")
+    return Path(shutil.copy2(folder / "build" / f"{name}-shared", target / f"dpdk-{name}"))
+
+
+def own(root: Path, folder: Path, target: Path) -> list[Path]:
+    """Build programs of ours; returns them."""
+    _make(root, folder, f"BUILD={target}")
+    return sorted(p for p in target.iterdir() if p.is_file())
