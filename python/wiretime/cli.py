@@ -228,6 +228,10 @@ def run_command(
         str, typer.Option(help="What tells flows apart: ports (and addresses beyond 57344), or addresses.")
     ] = "ports",
     ip: Annotated[int, typer.Option(help="Version of the internet protocol: 4 or 6.")] = 4,
+    iperf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What the iperf3 client does: protocol, reverse, streams, length, ..."),
+    ] = None,
     store: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What a key-value store's clients do: keys, requests, key, value, ..."),
@@ -289,6 +293,7 @@ def run_command(
         flow_vary=flow_vary,
         internet=ip,
         store=tuple(store or ()),
+        iperf=tuple(iperf or ()),
         clients=clients,
         think=think,
         timeout=timeout,

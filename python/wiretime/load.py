@@ -223,6 +223,10 @@ def what(run: Mapping[str, Any]) -> str:
     if asked["clients"] is not None:
         return f"{describe(asked['sizes'])} from {asked['clients']['clients']} clients"
     bits = _native.parse_rate(asked["rate"])
+    if asked["iperf"] is not None:
+        i = asked["iperf"]
+        way = "from the guest" if i["reverse"] else "to the guest"
+        return f"iperf3 over {i['protocol'].upper()} {way}, {i['streams']} stream{'s'[: i['streams'] > 1]}"
     if asked["store"] is not None:
         return f"{bits / 8 / LENGTH_MIN / 1e3:g} thousand requests a second"
     return f"{describe(asked['sizes'])} at {bits / 1e9:g} Gb/s"
@@ -262,14 +266,71 @@ STORE: dict[str, str] = {
 }
 
 
-def store(texts: Sequence[str]) -> tuple[dict[str, Any], int]:
-    """Return what clients of a key-value store ask for, and how many requests follow once all keys are set."""
-    given = dict(STORE)
+def _named(option: str, texts: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return what NAME=VALUE texts say, over defaults."""
+    given = dict(defaults)
     for text in texts:
         name, equals, value = text.partition("=")
-        if name not in STORE or not equals:
-            raise WiretimeError(f"--store {text}: must be NAME=VALUE; names are {', '.join(STORE)}")
+        if name not in defaults or not equals:
+            raise WiretimeError(f"{option} {text}: must be NAME=VALUE; names are {', '.join(defaults)}")
         given[name] = value
+    return given
+
+
+# What an iperf3 client does unless told otherwise. The rate is UDP's, of payload; the length a datagram's or a write's.
+IPERF: dict[str, str] = {
+    "protocol": "tcp",
+    "reverse": "no",
+    "streams": "1",
+    "length": "",
+    "rate": "1Gbps",
+    "window": "",
+    "coalesce": "10us",
+    "port": "5201",
+}
+# To the guest: below the NIC's FIFO, which then loses nothing; from it: beyond what the line holds.
+WINDOWS = {"no": "256KiB", "yes": "4MiB"}
+LENGTHS = {"tcp": "131072", "udp": "1448"}
+
+
+def iperf(texts: Sequence[str]) -> dict[str, Any]:
+    """Return what an iperf3 client does."""
+    given = _named("--iperf", texts, IPERF)
+    for name, allowed in (("protocol", LENGTHS), ("reverse", ("no", "yes"))):
+        if given[name] not in allowed:
+            raise WiretimeError(f"--iperf {name}={given[name]}: allowed are {', '.join(allowed)}")
+    given["window"] = given["window"] or WINDOWS[given["reverse"]]
+    given["length"] = given["length"] or LENGTHS[given["protocol"]]
+
+    def whole(name: str, low: int, high: int) -> int:
+        return _number(f"--iperf {name}={given[name]}", given[name], name, low, high)
+
+    for name, parse in (
+        ("rate", _native.parse_rate),
+        ("window", _native.parse_size),
+        ("coalesce", _native.parse_duration),
+    ):
+        try:
+            parse(given[name])
+        except ValueError as e:
+            raise WiretimeError(f"--iperf {name}={given[name]}: {e}") from None
+    if given["protocol"] == "udp" and given["streams"] != "1":
+        raise WiretimeError(f"--iperf streams={given['streams']}: over UDP one")
+    return {
+        "protocol": given["protocol"],
+        "reverse": given["reverse"] == "yes",
+        "streams": whole("streams", 1, 64),
+        "length": whole("length", 16, 1472 if given["protocol"] == "udp" else 1 << 20),
+        "rate": given["rate"],
+        "window": given["window"],
+        "coalesce": given["coalesce"],
+        "port": whole("port", 1, 65535),
+    }
+
+
+def store(texts: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """Return what clients of a key-value store ask for, and how many requests follow once all keys are set."""
+    given = _named("--store", texts, STORE)
 
     def option(name: str) -> str:
         return f"--store {name}={given[name]}"

@@ -54,6 +54,24 @@ def _store(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     row("sets", str(n["sets"]), f"{n['stored']} stored; {n['refused']} requests refused")
 
 
+def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+    """Add what the iperf3 client counted."""
+    i = result["iperf"]
+    row("payload", f"{i['gbps']:.2f} Gb/s", "over the measurement, slow start included where it lasts so long")
+    if i["steady_gbps"] is not None:
+        row("  steady", f"{i['steady_gbps']:.2f} Gb/s", f"within 2 % from {i['steady_after_ns'] / 1e6:.1f} ms on")
+    else:
+        row("  steady", "-", "the rate has not stayed within 2 % over 10 round trips")
+    ours, theirs = i["client_bytes"], i["server_bytes"]
+    row("bytes", f"{ours}", f"counted by the client; by the server {theirs if theirs is not None else '-'}")
+    client, server = i["retransmissions"]
+    row("sent again", f"{client + server}", f"segments: {client} by the client, {server} by the guest")
+    if i["round_trip_ns"]:
+        row("round trip", _latency(i["round_trip_ns"]), "from a byte to its acknowledgement, on average")
+    if i["state"] != "done":
+        row("state", "", i["state"])
+
+
 def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
     """Add what the cores that worked did, all together."""
     s = result["statistics"]
@@ -89,7 +107,10 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         t.add_row(name, value, Text(note, style="dim"))
 
     role = result["app"]["role"]
-    if role != SENDS:
+    iperf = "iperf" in result
+    if iperf:
+        _iperf(row, result)
+    elif role != SENDS:
         row(
             "offered",
             f"{result['offered_gbps']:.2f} Gb/s",
@@ -97,11 +118,11 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         )
     if role == CONSUMES:
         row("taken", *_rate(s["receive"]["delivered"], s["receive"]["delivered"] * _mean_length(result), s["time_ps"]))
-    elif role != SENDS:
+    elif role != SENDS and not iperf:
         row(ROLE_NAMES[role], f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
     if role == SENDS:
         row("sent", *_rate(s["transmit"]["frames"], s["transmit"]["bytes"], s["time_ps"]))
-    else:
+    elif not iperf:
         lost = round(result["loss_percent"] * c["offered"] / 100)
         row("loss", f"{result['loss_percent']:.3f} %", f"{lost} of {c['offered']} packets")
     for name, key, note in (

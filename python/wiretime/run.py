@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, load, platforms, profile, replay, timeline, vm
+from wiretime import __version__, apps, iperf, load, platforms, profile, replay, timeline, vm
 from wiretime.apps.model import FORWARDS, SENDS
 from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.setup import store
@@ -26,6 +26,8 @@ GUEST_LIMIT = "60s"
 SERIES_MAX = 10_000
 FLOWS = 1024
 RATE, DURATION, WARM_UP = "40Gbps", "2ms", "500us"
+# A connection's start, and what is measured.
+IPERF_TIME = "20ms"
 EVER = "1000000s"
 # memcached's request number, behind the headers of IPv4 and UDP.
 REQUEST_ID = {"by": "key", "offset": 42, "length": 2}
@@ -71,6 +73,8 @@ class Request:
     timeout: str = "10ms"
     # Of a key-value store's clients: NAME=VALUE.
     store: Sequence[str] = ()
+    # Of an iperf3 client: NAME=VALUE.
+    iperf: Sequence[str] = ()
     replay: Path | None = None
     speed: float = 1.0
     loops: int = 1
@@ -170,6 +174,11 @@ def _load(
     memcached = app.traffic == "memcached"
     if r.store and not memcached:
         raise WiretimeError(f"--store: {app.name} is no key-value store")
+    by_iperf = app.traffic == "iperf"
+    if r.iperf and not by_iperf:
+        raise WiretimeError(f"--iperf: {app.name} is no iperf3 server")
+    if by_iperf and (r.replay or r.rate or r.clients or r.internet != 4):
+        raise WiretimeError("--replay, --rate, --clients, --ip: not with iperf3, whose client has its own (--iperf)")
     if memcached:
         if r.replay is not None or r.internet != 4:
             raise WiretimeError(f"--{'replay' if r.replay else 'ip'}: not with {app.name}, whose clients speak IPv4")
@@ -211,6 +220,7 @@ def _load(
         "clients": None if r.clients is None else load.clients(r.clients, r.think, r.timeout),
         "play": trace.play if trace else None,
         "store": load.store(r.store)[0] if memcached else None,
+        "iperf": load.iperf(r.iperf) if by_iperf else None,
         "seed": r.seed,
     }
     if r.clients is not None:
@@ -224,6 +234,8 @@ def _times(r: Request, asked: dict[str, Any], trace: replay.Trace | None) -> tup
     """Return the lengths of warm-up and measurement; a store's are its keys and its requests."""
     if trace is not None:
         return r.warm_up or "0ns", r.duration or f"{trace.expected_ps}ps"
+    if asked["iperf"] is not None:
+        return r.warm_up or IPERF_TIME, r.duration or IPERF_TIME
     if asked["store"] is None or asked["clients"] is not None:
         return r.warm_up or WARM_UP, r.duration or DURATION
     keys, requests = asked["store"]["keys"], load.store(r.store)[1]
@@ -403,6 +415,8 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         **engine,
         "program": program_counters(app, outcome.console),
     }
+    if settings["load"]["iperf"] is not None:
+        result["iperf"] = iperf.summary(result)
     if trace is not None:
         result["trace"] = trace.summary
         result["warnings"] = [*trace.warnings, *result["warnings"]]

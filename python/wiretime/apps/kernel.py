@@ -77,4 +77,25 @@ MEMCACHED = App(
     options=(("-t N", "threads (one a core, but for one)"), ("-m MIB", "memory for items (64)")),
 )
 
-KERNEL = (PING, UDPECHO, MEMCACHED)
+
+def _iperf3(s: Setup) -> str:
+    server = f"iperf3 -s -1 -J {shlex.join(s.extra)}".strip()
+    return f"{ADDRESSES} && {{ {server} & }} && {SETTLE} && wtctl mark 1 && wait $!"
+
+
+IPERF3 = App(
+    name="iperf3",
+    summary="iperf3's server (Debian's binary); the client is at the other end of the wire, over a TCP of its own",
+    stresses="TCP or UDP of the kernel: segmentation, copies, acknowledgements, interrupts",
+    line=_iperf3,
+    archives=("iperf3",),
+    role=lambda _: ANSWERS,
+    traffic="iperf",
+    start_at="mark",
+    kernel=True,
+    min_cores=1,
+    sizes=(64, 1518),
+    options=(("--iperf NAME=VALUE", "of the client: protocol, reverse, streams, length, rate, window (of `run`)"),),
+)
+
+KERNEL = (PING, UDPECHO, MEMCACHED, IPERF3)

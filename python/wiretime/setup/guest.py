@@ -54,14 +54,16 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
         raise WiretimeError("the guest's kernel package has no vmlinuz")
     packaged = debian.checksums(folder)
     shutil.copyfile(kernels[0], folder / "kernel")
-    there: set[str] = set()
+    files: dict[str, set[str]] = {}
     hashes: dict[str, str] = {}
     for name, content in r["archives"].items():
+        there = set().union(*(files[other] for other in ("base", *content.get("on", ())) if other in files))
         staged = Staging(root, stage / name, packaged, there)
         if name == "base":
             _system(staged, r, kernels[0].name.removeprefix("vmlinuz-"))
         _content(staged, content)
         hashes |= staged.hashes
+        files[name] = staged.there
         (folder / f"{name}.cpio").write_bytes(archive(stage / name))
     hashes["kernel"] = _unchanged(kernels[0], f"boot/{kernels[0].name}", packaged)
     shutil.rmtree(stage)
@@ -88,13 +90,13 @@ class Staging:
     def __init__(self, root: Path, stage: Path, packaged: Mapping[str, str], there: set[str]):
         stage.mkdir(parents=True)
         self.root, self.stage, self.hashes = root, stage, dict[str, str]()
-        self._packaged, self._there = packaged, there
+        self._packaged, self.there = packaged, there
 
     def copy(self, name: str) -> None:
         """Copy a file of the packages, unless an archive before this one has it."""
-        if name in self._there:
+        if name in self.there:
             return
-        self._there.add(name)
+        self.there.add(name)
         source, target = self.root / name, self.stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():

@@ -32,6 +32,8 @@ pub enum Traffic {
     Ping,
     /// Requests to a key-value store, by memcached's protocol over UDP.
     Memcached,
+    /// An iperf3 client's connections and datagrams.
+    Iperf,
 }
 
 /// Version of the internet protocol.

@@ -7,11 +7,13 @@ use super::arrivals::{Arrivals, Departures};
 use super::clients::{Clients, ClosedLoop};
 use super::flows::{Flows, Picker};
 use super::frames::{Frames, Internet, Kind, Packet, Traffic};
+use super::iperf::{Iperf, IperfLoad, IperfReport};
 use super::line::Line;
 use super::peer;
 use super::replay::{Play, Replay, Source, TraceClock};
 use super::sink::Recognition;
 use super::sizes::{Lengths, Sizes};
+use super::stack::Stack;
 use super::store::{StoreClients, StoreLoad, StoreStats};
 use super::FCS;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ const FLOWS_SEED: u64 = 0x666c_6f77;
 const NOMINAL: u32 = 64;
 /// Answers that wait for the line; the host asks in vain where it floods us.
 const ANSWERS_MAX: usize = 1024;
+/// Frames of a client that wait for the line: with fewer it makes more.
+const REFILL: usize = 32;
 
 /// What a generator sends.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -59,6 +63,8 @@ pub struct Load {
     pub play: Option<Play>,
     /// What clients of a key-value store ask for. The rate then counts a request as 64 B, whatever its length.
     pub store: Option<StoreLoad>,
+    /// What an iperf3 client does, instead of anything else.
+    pub iperf: Option<IperfLoad>,
     /// Start of the random numbers.
     pub seed: u64,
 }
@@ -89,6 +95,7 @@ impl Default for Load {
             clients: None,
             play: None,
             store: None,
+            iperf: None,
             seed: 0,
         }
     }
@@ -114,6 +121,7 @@ pub struct Generator {
     pace: Pace,
     replay: Option<Replay>,
     store: Option<StoreClients>,
+    iperf: Option<Iperf>,
     /// Before the load, or instead of it: packets at this time and so far apart.
     trickle: Option<(Ps, Ps)>,
     /// The next packet of the load: when it wants to leave, and its bytes where they are from a trace.
@@ -153,6 +161,9 @@ impl Generator {
         if load.store.is_some() != (load.traffic == Traffic::Memcached) {
             return Err("load: store and traffic memcached belong together".into());
         }
+        if load.iperf.is_some() != (load.traffic == Traffic::Iperf) {
+            return Err("load: iperf and traffic iperf belong together".into());
+        }
         let mut lengths = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED);
         let first = Packet { id: u64::from(port) << ID_BITS, length: lengths.next(), ..Packet::default() };
         Ok(Self {
@@ -165,6 +176,7 @@ impl Generator {
             pace: Pace::Captured(0),
             replay: None,
             store: load.store.as_ref().map(|s| StoreClients::new(s, load.seed)).transpose()?,
+            iperf: load.iperf.as_ref().map(|s| Iperf::new(s, load.seed)).transpose()?,
             trickle: None,
             own: first,
             wanted: Ps::MAX,
@@ -204,6 +216,10 @@ impl Generator {
         self.remaining = l.packets.unwrap_or(u64::MAX);
         if let Some(store) = &mut self.store {
             store.restart();
+        }
+        if let Some(client) = &mut self.iperf {
+            client.start(t);
+            self.work(t);
         }
         self.draw();
         self.decide();
@@ -261,7 +277,7 @@ impl Generator {
     /// The load's next packet: what, and when it wants to leave.
     fn draw(&mut self) {
         self.wanted = Ps::MAX;
-        if self.remaining == 0 {
+        if self.remaining == 0 || self.iperf.is_some() {
             return;
         }
         let destination = self.frames.destination();
@@ -330,6 +346,9 @@ impl Generator {
             if let Some((_, bytes)) = self.answers.pop_front() {
                 self.held.push_back((id, bytes));
             }
+            if self.answers.len() < REFILL {
+                self.work(departed);
+            }
         } else {
             self.own.id += 1;
             self.remaining = self.remaining.saturating_sub(1);
@@ -365,11 +384,49 @@ impl Generator {
         false
     }
 
-    /// A frame came at `t`, whatever it is.
-    pub fn heard(&mut self, frame: &[u8], t: Ps) {
+    /// A frame came at `t`, whatever it is; whether that changes what leaves next.
+    pub fn heard(&mut self, frame: &[u8], t: Ps) -> bool {
         if let Some(store) = &mut self.store {
             store.heard(frame, t);
         }
+        let Some(client) = self.iperf.as_mut().filter(|_| Stack::takes(frame)) else { return false };
+        client.arrives(frame, t);
+        self.work(t);
+        true
+    }
+
+    /// When the client has to be woken.
+    #[must_use]
+    pub fn wakes(&mut self) -> Ps {
+        self.iperf.as_mut().map_or(Ps::MAX, Iperf::wakes)
+    }
+
+    /// The client works at `t`: what it says waits for the line.
+    pub fn work(&mut self, t: Ps) {
+        let Some(client) = &mut self.iperf else { return };
+        let frames = client.work(t, self.answers.len());
+        self.answers.extend(frames.into_iter().map(|f| (t, f)));
+        self.decide();
+    }
+
+    /// The load is over; clients say so.
+    pub fn finish(&mut self, t: Ps) {
+        if let Some(client) = &mut self.iperf {
+            client.finish();
+            self.work(t);
+        }
+    }
+
+    /// Whether a client has not finished yet.
+    #[must_use]
+    pub fn busy(&self) -> bool {
+        self.iperf.as_ref().is_some_and(Iperf::busy)
+    }
+
+    /// What a client counted.
+    #[must_use]
+    pub fn iperf_report(&self) -> Option<IperfReport> {
+        self.iperf.as_ref().map(Iperf::report)
     }
 
     /// What became of requests to a store.
@@ -380,6 +437,9 @@ impl Generator {
 
     /// A frame came at `t` that answers nothing; whether there is something to say to it, which changes what leaves next.
     pub fn asked(&mut self, frame: &[u8], t: Ps) -> bool {
+        if self.iperf.is_some() && Stack::takes(frame) {
+            return false; // heard
+        }
         if self.answers.len() >= ANSWERS_MAX {
             return false;
         }

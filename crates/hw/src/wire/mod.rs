@@ -2,6 +2,7 @@
 //!
 //! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
 //!   `replay`: packets of a trace; `store`: requests to a key-value store;
+//!   `iperf`, `stack`: an iperf3 client on a TCP of its own;
 //!   `peer`: answers to the host's questions; `generator`: all together.
 //! - `sink`: recognises answers; `latencies`: how long they took. `tap`: what passes on the wire, for a capture file.
 
@@ -10,12 +11,14 @@ mod clients;
 mod flows;
 mod frames;
 mod generator;
+mod iperf;
 mod latencies;
 mod line;
 mod peer;
 mod replay;
 mod sink;
 mod sizes;
+mod stack;
 mod store;
 mod tap;
 
@@ -24,6 +27,7 @@ pub use clients::ClosedLoop;
 pub use flows::{Flows, Spread, Vary};
 pub use frames::{Internet, Kind, Packet, Traffic, ETHERNET, PEER, PROBE_BYTES};
 pub use generator::{Generator, Load, ANSWER, ID_BITS};
+pub use iperf::{IperfLoad, IperfReport};
 pub use latencies::Latencies;
 pub use replay::{Block, Play, Replay, Source, TraceClock};
 pub use sink::{Recognition, Sink};

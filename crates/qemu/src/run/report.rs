@@ -213,6 +213,7 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
             "last_drop_ns": port.last_drop().map(|at| ns(at.saturating_sub(nics.shared.cohort.start))),
             "given_up": port.given_up(),
             "store": port.store_stats(),
+            "iperf": port.iperf_report(),
             "flows": flows(&nics.shared.flows[i]),
         })
     };

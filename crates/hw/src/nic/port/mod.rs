@@ -41,6 +41,7 @@ enum Event {
     Timer { side: Side, life: u32 },
     Throttle { vector: u8, life: u32 },
     Arrive,
+    Wake,
 }
 
 impl Ordered for Event {
@@ -58,6 +59,7 @@ impl Ordered for Event {
             Event::Timer { .. } => 9,
             Event::Throttle { .. } => 10,
             Event::Arrive => 11,
+            Event::Wake => 12,
         }
     }
     fn source(&self) -> u16 {
@@ -130,7 +132,9 @@ pub struct Port<C> {
     last_payload: Ps,
     /// When the packet that leaves next arrives: other arrivals are void.
     armed: Ps,
-    /// Arrivals among the events, void ones included.
+    /// When the generator's client wants to be woken: other wake-ups are void.
+    wake_at: Ps,
+    /// Arrivals and wake-ups among the events, void ones included.
     arrivals: usize,
     /// When the NIC last refused a packet.
     last_drop: Ps,
@@ -172,6 +176,7 @@ impl<C: Controller> Port<C> {
             stop_at: Ps::MAX,
             last_payload: 0,
             armed: Ps::MAX,
+            wake_at: Ps::MAX,
             arrivals: 0,
             last_drop: 0,
             seen_tails: [vec![0; queues], vec![0; queues]],
@@ -234,6 +239,14 @@ impl<C: Controller> Port<C> {
 
     /// The packet that leaves next arrives when its last bit does.
     fn schedule(&mut self) {
+        let wake = self.generator.wakes();
+        if wake != self.wake_at {
+            self.wake_at = wake;
+            if wake != Ps::MAX {
+                self.arrivals += 1;
+                self.events.push(wake.max(self.now), Event::Wake);
+            }
+        }
         let next = self.generator.next();
         if next.departed == Ps::MAX {
             self.armed = Ps::MAX;
@@ -253,6 +266,8 @@ impl<C: Controller> Port<C> {
     pub fn stop_traffic(&mut self, t: Ps) {
         self.stop_at = t;
         self.phase = Phase::Stopped;
+        self.generator.finish(t);
+        self.schedule();
     }
 
     /// What the traffic is doing.
@@ -264,7 +279,7 @@ impl<C: Controller> Port<C> {
     /// Whether nothing is under way in the NIC.
     #[must_use]
     pub fn idle(&self) -> bool {
-        self.events.len() == self.arrivals
+        self.events.len() == self.arrivals && !self.generator.busy()
     }
 
     /// Time of the next event.
@@ -325,6 +340,14 @@ impl<C: Controller> Port<C> {
                     self.arrive(t, memory, shared);
                 }
                 Event::Arrive => self.arrivals -= 1,
+                Event::Wake => {
+                    self.arrivals -= 1;
+                    if t >= self.wake_at {
+                        self.wake_at = Ps::MAX;
+                        self.generator.work(t);
+                        self.schedule();
+                    }
+                }
                 _ => {} // of an earlier life of the device
             }
         }

@@ -10,7 +10,7 @@ use crate::nic::receive::{ReceiveStats, RxQueue, RxQueueStats};
 use crate::nic::shared::Shared;
 use crate::nic::trace::{Record, What};
 use crate::nic::transmit::{TransmitStats, TxQueueStats};
-use crate::wire::StoreStats;
+use crate::wire::{IperfReport, StoreStats};
 use wiretime_base::Ps;
 
 /// Counters of a queue pair.
@@ -191,6 +191,12 @@ impl<C: Controller> Port<C> {
     #[must_use]
     pub fn store_stats(&self) -> Option<StoreStats> {
         self.generator.store_stats()
+    }
+
+    /// What an iperf3 client counted.
+    #[must_use]
+    pub fn iperf_report(&self) -> Option<IperfReport> {
+        self.generator.iperf_report()
     }
 
     /// Whether the rate wanted is above what the line carries at this size.

@@ -17,7 +17,7 @@ use wiretime_base::Ps;
 impl<C: Controller> Port<C> {
     pub(super) fn arrive(&mut self, t: Ps, memory: &mut MemorySystem, shared: &mut Shared) {
         let packet = self.generator.next();
-        if packet.departed >= self.stop_at {
+        if packet.departed >= self.stop_at && packet.kind != Kind::Answer {
             return;
         }
         self.generator.advance();

@@ -278,7 +278,7 @@ impl<C: Controller> Port<C> {
         self.transmit.stats.bytes += on_wire;
         self.registers.count_sent(frame.queue, on_wire as u32);
         let at = t + self.link_latency;
-        self.generator.heard(&frame.bytes, at);
+        let heard = self.generator.heard(&frame.bytes, at);
         let changed = match shared.returns(&frame.bytes, on_wire, frame.carries, at) {
             Came::Answer(port, id) if port == self.index => self.generator.returned(id, at),
             Came::Answer(port, id) => {
@@ -288,7 +288,7 @@ impl<C: Controller> Port<C> {
             Came::Other => false,
             Came::Unasked => self.generator.asked(&frame.bytes, at),
         };
-        if changed {
+        if changed || heard {
             self.schedule();
         }
         self.transmit.spare.push(frame.bytes);

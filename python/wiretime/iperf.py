@@ -1,0 +1,69 @@
+"""What an iperf3 client counted, as rates: over the measurement, and in the steady state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import wiretime._native as _native
+
+# Steady: the rate stays within this over so many round trips, and so long at least, from then on: acknowledgements and
+# reads come in blocks.
+TOLERANCE, ROUND_TRIPS, LEAST_NS = 0.02, 10, 2e6
+
+
+def _gbps(bytes_: float, ns: float) -> float:
+    return bytes_ * 8 / ns if ns > 0 else 0.0
+
+
+def steady(bytes_: Sequence[int], step_ns: float, round_trip_ns: float) -> tuple[float, float] | None:
+    """Return from when on a rate is steady, in ns, and that rate in Gb/s; ``None`` where it never is.
+
+    ``bytes_`` are cumulative, at the end of each step.
+    """
+    steps = max(1, round(max(ROUND_TRIPS * round_trip_ns, LEAST_NS) / step_ns))
+    ends = list(range(len(bytes_) - 1, -1, -steps))[::-1]
+    rates = [(bytes_[b] - bytes_[a]) / steps for a, b in pairwise(ends)]
+    for first in range(len(rates) - 1):
+        rest = rates[first:]
+        mean = sum(rest) / len(rest)
+        if mean > 0 and all(abs(r - mean) <= TOLERANCE * mean for r in rest):
+            return (ends[first] + 1) * step_ns, _gbps(mean, step_ns)
+    return None
+
+
+def summary(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rates and counts of both sides, of all ports."""
+    run = result["configuration"]["run"]
+    reports = [port["iperf"] for port in result["ports"]]
+    column = 1 if run["load"]["iperf"]["reverse"] else 0
+    warm_up, duration = (_native.parse_duration(run[k]) / 1000 for k in ("warm_up", "duration"))
+    measured, found, slow_start = 0.0, [], 0
+    for r in reports:
+        step, rows = r["series_step_ns"], r["series"]
+
+        def at(ns: float, rows: Sequence[Sequence[int]] = rows, step: float = step) -> Sequence[int]:
+            i = round(ns / step) - 1
+            return rows[min(i, len(rows) - 1)] if rows and i >= 0 else [0, 0, 0]
+
+        begin, end = at(warm_up), at(warm_up + duration)
+        measured += _gbps(end[column] - begin[column], duration)
+        window = [row[column] for row in rows[: round((warm_up + duration) / step)]]
+        of = steady(window, step, r["round_trip_ns"] or step)
+        found.append(of)
+        slow_start += at(of[0])[2] if of else 0
+    ours = sum(r["received"] if column else r["sent"] for r in reports)
+    theirs = [r["server_bytes"] for r in reports]
+    return {
+        "state": "; ".join(sorted({r["state"] for r in reports})),
+        "gbps": measured,
+        "steady_gbps": sum(f[1] for f in found if f) if all(found) else None,
+        "steady_after_ns": max(f[0] for f in found if f) if all(found) else None,
+        "retransmissions": [sum(r["retransmissions"][i] for r in reports) for i in range(2)],
+        "retransmissions_before_steady": slow_start if all(found) else None,
+        "client_bytes": ours,
+        "server_bytes": None if None in theirs else sum(theirs),
+        "datagrams": [sum(r["datagrams"][i] for r in reports) for i in range(2)],
+        "round_trip_ns": reports[0]["round_trip_ns"],
+    }
