@@ -285,11 +285,13 @@ IPERF: dict[str, str] = {
     "length": "",
     "rate": "1Gbps",
     "window": "",
-    "coalesce": "10us",
+    "coalesce": "",
     "port": "5201",
 }
 # To the guest: below the NIC's FIFO, which then loses nothing; from it: beyond what the line holds.
 WINDOWS = {"no": "256KiB", "yes": "4MiB"}
+# A sender whose acknowledgements are taken late sends in bursts; a receiver takes segments together.
+COALESCE = {"no": "0ns", "yes": "10us"}
 LENGTHS = {"tcp": "131072", "udp": "1448"}
 
 
@@ -299,6 +301,7 @@ def iperf(texts: Sequence[str]) -> dict[str, Any]:
     for name, allowed in (("protocol", LENGTHS), ("reverse", ("no", "yes"))):
         if given[name] not in allowed:
             raise WiretimeError(f"--iperf {name}={given[name]}: allowed are {', '.join(allowed)}")
+    given["coalesce"] = given["coalesce"] or COALESCE[given["reverse"]]
     given["window"] = given["window"] or WINDOWS[given["reverse"]]
     given["length"] = given["length"] or LENGTHS[given["protocol"]]
 

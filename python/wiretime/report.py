@@ -72,6 +72,21 @@ def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
         row("state", "", i["state"])
 
 
+KINDS = ("user", "system", "softirq", "irq", "idle")
+
+
+def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+    """Add what each core's time went to, as mpstat shows it."""
+    gbps = result["iperf"]["gbps"] if "iperf" in result else result["forwarded_gbps"]
+    for n, core in enumerate(result["statistics"]["cores"]):
+        times = core["processor_time"]
+        whole = sum(times.values())
+        shares = ", ".join(f"{kind} {100 * times[f'{kind}_ps'] / whole:.1f}" for kind in KINDS)
+        busy = 100 * (1 - times["idle_ps"] / whole)
+        each = f"; {busy / gbps:.1f} % for each Gb/s" if gbps else ""
+        row(f"core {n}", f"{busy:.1f} %", f"busy: {shares} %{each}")
+
+
 def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
     """Add what the cores that worked did, all together."""
     s = result["statistics"]
@@ -147,6 +162,8 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         row("  worst", _latency(latency["max"]))
     if s:
         _cores(row, result)
+        if run["processor_time"]:
+            _processor_time(row, result)
         queues = [q["cohort"]["offered"] for port in result["ports"] for q in port["queues"]]
         if len(queues) > 1:
             shares = ", ".join(f"{100 * n / max(sum(queues), 1):.1f}" for n in queues)

@@ -314,6 +314,7 @@ def check(r: Request) -> Checked:
         "capture_start": capture[0],
         "capture_length": capture[1],
         "profile": r.profile,
+        "processor_time": app.kernel,
         "role": command.role,
         "mac": list(MAC),
         "start_at": "sending" if sends else app.start_at,

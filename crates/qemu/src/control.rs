@@ -89,6 +89,8 @@ pub struct RunSettings {
     pub guest_limit: Duration,
     /// Length of a step of the time series; 0: none.
     pub interval: Duration,
+    /// Tell processor time by kind.
+    pub processor_time: bool,
     /// Charge cycles to blocks of instructions.
     pub profile: bool,
     pub role: Role,

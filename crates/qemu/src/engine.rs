@@ -160,11 +160,13 @@ fn misfit(problem: &str) -> ! {
     std::process::exit(crate::EXIT_MISFIT)
 }
 
-const REGISTERS: usize = 37;
+const REGISTERS: usize = 38;
 const SP: usize = 31;
 const PC: usize = 32;
 /// The system registers behind address translation.
 const TRANSLATION: [(usize, &str); 4] = [(33, "SCTLR_EL1"), (34, "TCR_EL1"), (35, "TTBR0_EL1"), (36, "TTBR1_EL1")];
+/// Where Linux keeps the current task in the kernel.
+const TASK: (usize, &str) = (37, "SP_EL0");
 
 fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
     let mut found = [ptr::null_mut(); REGISTERS];
@@ -177,6 +179,7 @@ fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
         let name = match i {
             SP => "sp".to_owned(),
             PC => "pc".to_owned(),
+            n if n == TASK.0 => TASK.1.to_owned(),
             n if n > PC => TRANSLATION[n - PC - 1].1.to_owned(),
             _ => format!("x{i}"),
         };
@@ -205,6 +208,11 @@ impl Engine {
     /// SCTLR, TCR, TTBR0, TTBR1 of the running vCPU.
     pub fn read_translation(&mut self) -> [u64; 4] {
         TRANSLATION.map(|(which, _)| self.read(which))
+    }
+
+    /// The running vCPU's current task, in the kernel.
+    pub fn read_task(&mut self) -> u64 {
+        self.read(TASK.0)
     }
 
     fn read(&mut self, which: usize) -> u64 {

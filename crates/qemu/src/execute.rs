@@ -46,6 +46,9 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         }
         if !block.quick.is_empty() {
             crate::run::locate(e, running, block.paddr);
+            if e.run.by_kind() {
+                crate::run::look(e, running);
+            }
         }
         let v = &mut e.vcpus[running];
         clock::set_local(v.local);

@@ -11,12 +11,14 @@ mod capture;
 mod hidden;
 mod nics;
 mod pages;
+mod processor;
 mod profile;
 mod report;
 mod stage;
 
 pub use hidden::{hidden_address, Translations};
 pub use pages::{locate, read_translation, Translation};
+pub use processor::{look, Account};
 pub use profile::Profile;
 pub use stage::{at_exit, window_tick, Stage};
 
@@ -55,6 +57,8 @@ pub struct Run {
     timed_instructions: u64,
     hash: u64,
     lateness: Lateness,
+    /// Processor time by kind, by vCPU.
+    accounts: Vec<Account>,
     start: Option<Snapshot>,
     end: Option<Snapshot>,
     /// Snapshots inside the measurement, where a time series is wanted.
@@ -114,6 +118,7 @@ impl Run {
             timed_instructions: 0,
             hash: 0xcbf2_9ce4_8422_2325,
             lateness: Lateness::default(),
+            accounts: vec![Account::default(); cores],
             start: None,
             end: None,
             series: Vec::new(),
@@ -159,6 +164,11 @@ impl Run {
     /// Whether software prefetches and line zeroing are looked at.
     pub fn sees_hidden_accesses(&self) -> bool {
         !self.settings.ignore_hidden_accesses
+    }
+    /// Whether processor time is told by kind: where the kernel does the work.
+    #[inline]
+    pub fn by_kind(&self) -> bool {
+        self.settings.processor_time
     }
     /// Whether idle time passes at host speed.
     pub fn host_speed(&self) -> bool {

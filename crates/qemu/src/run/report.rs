@@ -1,5 +1,6 @@
 //! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
 
+use super::processor::{Times, KINDS};
 use super::{lock, Run};
 use crate::control::{Role, RunSettings};
 use crate::vfio::Nics;
@@ -27,6 +28,7 @@ pub struct Snapshot {
     pub dram: DramStats,
     pub ports: Vec<PortStats>,
     pub instructions: Vec<u64>,
+    pub times: Vec<Times>,
     pub hash: u64,
 }
 
@@ -62,6 +64,15 @@ fn port(a: &PortStats, b: &PortStats) -> Value {
     })
 }
 
+/// Idle is the rest.
+fn processor_time(a: &Times, b: &Times, elapsed: Ps) -> Value {
+    let mut kinds: Map<String, Value> =
+        KINDS.iter().zip(a.iter().zip(b)).map(|(name, (a, b))| ((*name).to_owned(), (b - a).into())).collect();
+    let busy: u64 = a.iter().zip(b).map(|(a, b)| b - a).sum();
+    kinds.insert("idle_ps".into(), elapsed.saturating_sub(busy).into());
+    Value::Object(kinds)
+}
+
 fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
     let core = |i: usize| {
         json!({
@@ -69,6 +80,7 @@ fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
             "stalls": group(&a.stalls[i], &b.stalls[i]),
             "tlb": group(&a.tlbs[i], &b.tlbs[i]),
             "caches": group(&a.private[i], &b.private[i]),
+            "processor_time": processor_time(&a.times[i], &b.times[i], b.time - a.time),
         })
     };
     let cores: Vec<Value> = (0..a.cores.len()).map(core).collect();

@@ -301,6 +301,7 @@ impl Run {
             dram: self.memory.dram_stats().clone(),
             ports: nics.devices.iter().map(|d| d.port.stats(queues)).collect(),
             instructions: self.instructions.clone(),
+            times: self.accounts.iter().map(|a| a.times).collect(),
             hash: self.hash,
         }
     }
