@@ -54,6 +54,12 @@ def _store(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     row("sets", str(n["sets"]), f"{n['stored']} stored; {n['refused']} requests refused")
 
 
+def _client(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the iperf3 client was asked for."""
+    asked: Mapping[str, Any] = result["configuration"]["run"]["load"]["iperf"]
+    return asked
+
+
 def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
     """Add what the iperf3 client counted."""
     i = result["iperf"]
@@ -64,6 +70,8 @@ def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
         row("  steady", "-", "the rate has not stayed within 2 % over 10 round trips")
     ours, theirs = i["client_bytes"], i["server_bytes"]
     row("bytes", f"{ours}", f"counted by the client; by the server {theirs if theirs is not None else '-'}")
+    if _client(result)["protocol"] == "udp" and theirs is not None and not _client(result)["reverse"]:
+        row("  lost", f"{100 * (1 - theirs / max(ours, 1)):.2f} %", "of the bytes sent the server did not get")
     client, server = i["retransmissions"]
     row("sent again", f"{client + server}", f"segments: {client} by the client, {server} by the guest")
     if i["round_trip_ns"]:

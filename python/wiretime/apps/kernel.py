@@ -13,6 +13,8 @@ ADDRESSES = (
 # The link's watchdog and the neighbour's first look are over by then.
 SETTLE = "sleep 3"
 
+INTERRUPTS = "for i in /proc/irq/*/smp_affinity_list; do echo 0 >$i; done 2>/dev/null; true"
+
 
 def _line(program: str) -> str:
     """Return a line that starts a server, says that it is ready, and ends it when asked to."""
@@ -79,9 +81,9 @@ MEMCACHED = App(
 
 
 def _iperf3(s: Setup) -> str:
-    # Interrupts are core 0's; the program has another where there is one, as in published measurements.
+    # Interrupts are core 0's, the program has another where there is one: as in published measurements.
     server = f"taskset {1 << min(1, s.cores - 1):x} iperf3 -s -1 -J {shlex.join(s.extra)}".strip()
-    return f"{ADDRESSES} && {{ {server} & }} && {SETTLE} && wtctl mark 1 && wait $!"
+    return f"{ADDRESSES} && {{ {server} & }} && {SETTLE} && {{ {INTERRUPTS}; }} && wtctl mark 1 && wait $!"
 
 
 IPERF3 = App(
