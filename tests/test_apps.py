@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import wiretime
+from rich.console import Console
 from test_system import balanced, result
-from wiretime import apps, load, platforms
+from wiretime import apps, compare, iperf, load, platforms, run
 from wiretime.errors import WiretimeError
 
 SHORT = ("--duration", "300us", "--warmup", "200us")
@@ -122,3 +125,118 @@ def test_values_come_back_as_they_were_set(app: str, tmp_path: Path) -> None:
     assert r["cohort"]["forwarded"] == r["cohort"]["offered"] == 600
     if app == "memcached":
         assert r["execution"]["interrupts"] > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        (("--iperf", "streams=2"), ("--nic", "82599")),
+        (("--iperf", "reverse=yes"), ()),
+        (("--iperf", "protocol=udp", "--iperf", "rate=2Gbps"), ()),
+    ],
+)
+def test_iperf3_and_its_client_count_the_same(options: tuple[str, ...], arguments: tuple[str, ...]) -> None:
+    r = result("--warmup", "8ms", "--duration", "4ms", *options, *arguments, app="iperf3")
+    assert r["ledger_violations"] == []
+    i = r["iperf"]
+    assert i["state"] == "done" and i["gbps"] > 1.5 and i["retransmissions"] == [0, 0]
+    asked = r["configuration"]["run"]["load"]["iperf"]
+    # A server that sends has not counted the block that it was sending when it was told to end.
+    uncounted = asked["streams"] * asked["length"] if asked["reverse"] else 0
+    assert 0 <= i["client_bytes"] - i["server_bytes"] <= uncounted and i["client_bytes"] > 10**6
+    if asked["protocol"] == "udp":
+        assert i["gbps"] == pytest.approx(2, rel=0.01) and i["datagrams"][0] * asked["length"] == i["client_bytes"]
+    for core in r["statistics"]["cores"]:
+        # A core's last block may reach beyond the end.
+        assert sum(core["processor_time"].values()) == pytest.approx(r["statistics"]["time_ps"], rel=1e-3)
+    interrupts, program = (core["processor_time"] for core in r["statistics"]["cores"])
+    assert interrupts["softirq_ps"] > 10 * (interrupts["user_ps"] + interrupts["system_ps"])
+    assert program["system_ps"] > program["softirq_ps"] and program["user_ps"] > 0
+
+
+@pytest.mark.parametrize("cores", ["1", "4"])
+def test_kernel_runs_are_the_same_each_time(cores: str) -> None:
+    arguments = ("--set", f"system.cores={cores}", "--rate", "20kpps", "--duration", "3ms", "--warmup", "1ms")
+    first, again = (result(*arguments, "--set", "system.memory=512MiB", app="udpecho") for _ in range(2))
+    assert first == again and first["execution"]["interrupts"] > 20
+
+
+def test_the_guests_own_account_of_idle_time_agrees() -> None:
+    r = run.execute(run.Request("iperf3", warm_up="100ms", duration="100ms", iperf=("protocol=udp", "rate=1Gbps")))
+    assert r.result["iperf"]["state"] == "done"
+    found = re.findall(r"guest-(\w+) cpu(\d) ([\d ]+)", r.console)
+    assert len(found) == 4, r.console[-500:]
+    before, after = ({c: [int(x) for x in v.split()] for when, c, v in found if when == w} for w in ("a", "b"))
+    for cpu, core in zip("01", r.result["statistics"]["cores"], strict=True):
+        ticks = [b - a for a, b in zip(before[cpu], after[cpu], strict=True)]
+        times = core["processor_time"]
+        assert ticks[3] / sum(ticks) == pytest.approx(times["idle_ps"] / sum(times.values()), abs=0.15)
+
+
+def test_a_steady_rate_is_told_from_a_slow_start() -> None:
+    step, slow = 100_000.0, [i * i * 100 for i in range(100)]
+    flat = [slow[-1] + i * 20_000 for i in range(1, 301)]
+    found = iperf.steady([*slow, *flat], step, 50_000)
+    assert found is not None and found[1] == pytest.approx(20_000 * 8 / step, rel=1e-3)
+    assert 9.5e6 < found[0] < 14e6
+    assert iperf.steady(slow, step, 50_000) is None and iperf.steady([], step, 1) is None
+
+
+def test_users_programs_are_checked_before_the_boot(tmp_path: Path) -> None:
+    def said(name: str, **options: Any) -> str:
+        with pytest.raises(WiretimeError) as e:
+            run.check(run.Request(str(tmp_path / name), own=apps.Own(**options)))
+        return str(e.value)
+
+    (tmp_path / "text").write_text("hello")
+    assert said("text").endswith("is neither a program for Linux nor a script (#!)")
+    assert "no such file" in said("nothing")
+    (tmp_path / "host").write_bytes(Path("/bin/true").read_bytes())
+    assert said("host").endswith("is a program for X86_64; the guest is AARCH64")
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert "no such file" in said("script", files=[tmp_path / "absent.so"])
+    assert "'other'" in said("script", role="other")
+    assert said("script", hugepages_mib=-1).startswith("--hugepages -1: allowed are 0 to")
+
+
+def test_a_users_script_runs_with_its_files(tmp_path: Path) -> None:
+    script = tmp_path / "mine"
+    script.write_text("#!/bin/sh\nread mode <${0%/*}/mode\nexec dpdk-testpmd $* -- --forward-mode=$mode\n")
+    script.chmod(0o755)
+    (tmp_path / "mode").write_text("io\n")
+    r = result(*SHORT, "--rate", "2Gbps", "--files", str(tmp_path / "mode"), "--app-args", "{eal}", app=str(script))
+    balanced(r)
+    assert r["app"]["name"] == "mine" and r["loss_percent"] == 0 and r["cohort"]["forwarded"] > 0
+
+
+def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
+    lines = [
+        {"counter-value": "2000000.000000", "event": "cycles:u"},
+        {"counter-value": "500000", "event": "armv8_pmuv3_0/l2d_cache_refill/"},
+        {"counter-value": "<not counted>", "event": "instructions"},
+        {"counter-value": "7", "event": "page-faults"},
+    ]
+    perf, nic = tmp_path / "perf.json", tmp_path / "ethtool.txt"
+    perf.write_text("\n".join(json.dumps(line) for line in lines))
+    nic.write_text("NIC statistics:\n     rx_packets: 10000\n     rx_missed_errors: 100\n")
+    measured = compare.read([perf, nic])
+    caches = {"l2_misses_load": 30, "l2_misses_code": 10}
+    core = {"core": {"instructions": 900, "cycles": 4000}, "caches": caches, "tlb": {}}
+    ours = {"statistics": {"cores": [core], "memory": {}, "receive": {"delivered": 10, "refused": 1}}}
+    console = Console(width=150)
+    with console.capture() as shown:
+        console.print(compare.table(ours, measured, None))
+    rows = {line[:16].strip(): line[16:].split() for line in shown.get().splitlines()}
+    assert rows["cycles"][:3] == ["400.000", "200.000", "2.00"] and rows["L2 misses"][:3] == ["4.000", "50.000", "0.08"]
+    assert rows["not received"][:2] == ["0.100", "0.010"] and "instructions" not in rows
+    assert "page-faults" in shown.get()
+    with pytest.raises(WiretimeError, match="no file says how many packets"):
+        compare.table(ours, compare.read([perf]), None)
+    (tmp_path / "odd").write_text("nothing here")
+    with pytest.raises(WiretimeError, match="holds no counters"):
+        compare.read([tmp_path / "odd"])
+
+
+def test_applications_are_listed() -> None:
+    done = wiretime("apps")
+    assert done.returncode == 0 and all(name in done.stdout for name in apps.APPS)

@@ -12,13 +12,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import doctor, load, packets, platforms, profile, report, run, search, shell, statistics
+from wiretime import apps, compare, doctor, load, packets, platforms, profile, report, run, search, shell, statistics
+from wiretime.apps.user import HUGEPAGES_MIB
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
 from wiretime.micro import hardware as hardware_rows
 from wiretime.search import show
 from wiretime.setup import steps
+from wiretime.tables import plain
 
 app = typer.Typer(
     help="Wiretime: a full-system simulator for host networking.",
@@ -39,7 +41,7 @@ notes = Console(stderr=True)
 
 # What several commands take.
 STANDARD_SIZES = "64,128,256,512,1024,1518"
-Application = Annotated[str, typer.Argument(help="What runs in the guest: testpmd, or ping (the kernel's stack).")]
+Application = Annotated[str, typer.Argument(help="What runs in the guest: see `wiretime apps`; or a program of yours.")]
 PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
 Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
 NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")]
@@ -91,6 +93,35 @@ def platforms_diff(
 ) -> None:
     """Print the parameters in which two machines differ."""
     screen.print(platforms.difference(first, second))
+
+
+@app.command("apps")
+def apps_command() -> None:
+    """List the applications: what they do and stress, and their options (--app-args)."""
+    table = plain("applications (--app-args OPTIONS)")
+    for column in ("name", "what it is", "what it stresses", "options"):
+        table.add_column(column)
+    for a in apps.APPS.values():
+        options = "\n".join(f"{name}: {meaning}" for name, meaning in a.options)
+        stack = "the kernel's stack" if a.kernel else "DPDK"
+        table.add_row(a.name, f"{a.summary} [{stack}]", a.stresses, options)
+        table.add_section()
+    screen.print(table, markup=False)
+
+
+@app.command("compare")
+def compare_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
+    measurements: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="perf stat -j; ethtool -S; what testpmd prints: of the real machine."),
+    ],
+    packets: Annotated[
+        int | None, typer.Option(help="Packets of the measurement, where no file says how many there were.")
+    ] = None,
+) -> None:
+    """Set a run beside a measurement of the same program on a real machine: counters a packet."""
+    screen.print(compare.table(statistics.load(folder), compare.read(measurements), packets))
 
 
 @app.command("micro")
@@ -232,6 +263,16 @@ def run_command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What the iperf3 client does: protocol, reverse, streams, length, ..."),
     ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Option(help="Files that a program of yours needs; they are beside it, in /opt.")
+    ] = None,
+    role: Annotated[
+        str, typer.Option(help="What a program of yours does with packets: forwards, answers, consumes, sends.")
+    ] = "forwards",
+    kernel: Annotated[
+        bool, typer.Option("--kernel", help="A program of yours uses the kernel's stack; `wtctl mark 1` starts.")
+    ] = False,
+    hugepages: Annotated[int, typer.Option(help="MiB of huge pages for a program of yours.")] = HUGEPAGES_MIB,
     store: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What a key-value store's clients do: keys, requests, key, value, ..."),
@@ -292,6 +333,7 @@ def run_command(
         flow_spread=flow_spread,
         flow_vary=flow_vary,
         internet=ip,
+        own=apps.Own(tuple(files or ()), role, kernel, hugepages),
         store=tuple(store or ()),
         iperf=tuple(iperf or ()),
         clients=clients,

@@ -288,21 +288,28 @@ IPERF: dict[str, str] = {
     "coalesce": "",
     "port": "5201",
 }
-# To the guest: below the NIC's FIFO, which then loses nothing; from it: beyond what the line holds.
-WINDOWS = {"no": "256KiB", "yes": "4MiB"}
+# From the guest: beyond what the line holds.
+WINDOW = "4MiB"
 # A sender whose acknowledgements are taken late sends in bursts; a receiver takes segments together.
 COALESCE = {"no": "0ns", "yes": "10us"}
 LENGTHS = {"tcp": "131072", "udp": "1448"}
 
 
-def iperf(texts: Sequence[str]) -> dict[str, Any]:
+def _window(platform: Mapping[str, Any]) -> str:
+    """Return a window to the guest: what the line holds and half of the NIC's FIFO, which so loses nothing."""
+    link = platform["link"]
+    bits = _native.parse_rate(link["rate"]) * 2 * _native.parse_duration(link["latency"]) // 10**12
+    return f"{(bits // 8 + _native.parse_size(platform['nic']['rx_fifo']) // 2) >> 10}KiB"
+
+
+def iperf(texts: Sequence[str], platform: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an iperf3 client does."""
     given = _named("--iperf", texts, IPERF)
     for name, allowed in (("protocol", LENGTHS), ("reverse", ("no", "yes"))):
         if given[name] not in allowed:
             raise WiretimeError(f"--iperf {name}={given[name]}: allowed are {', '.join(allowed)}")
     given["coalesce"] = given["coalesce"] or COALESCE[given["reverse"]]
-    given["window"] = given["window"] or WINDOWS[given["reverse"]]
+    given["window"] = given["window"] or (WINDOW if given["reverse"] == "yes" else _window(platform))
     given["length"] = given["length"] or LENGTHS[given["protocol"]]
 
     def whole(name: str, low: int, high: int) -> int:

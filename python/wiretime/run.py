@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,6 +83,8 @@ class Request:
     capture: str | None = None
     drop_classes: str = "wiretime"
     trace: str | None = None
+    # Of a user's own program.
+    own: apps.Own = field(default_factory=apps.Own)
     # For the project's own tests; see the engine's settings.
     engine: Mapping[str, Any] | None = None
 
@@ -117,9 +119,9 @@ def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
     return window
 
 
-def _recognition(r: Request) -> dict[str, Any]:
+def _recognition(r: Request, app: apps.App) -> dict[str, Any]:
     """Return how answers are told from each other."""
-    if r.key is None and apps.get(r.app).traffic == "memcached":
+    if r.key is None and app.traffic == "memcached":
         return REQUEST_ID
     if r.key is None:
         return {"by": "buffer" if r.replay else "probe"}
@@ -157,8 +159,8 @@ def _combinations(r: Request) -> None:
         ),
     ]
     for applies, fields, why in rules:
-        for field in fields if applies else ():
-            _unless_default(r, field, why)
+        for name in fields if applies else ():
+            _unless_default(r, name, why)
 
 
 def _load(
@@ -214,13 +216,13 @@ def _load(
         "rate": text if (text := r.rate or (app.rate if trace is None else "")).endswith("bps") else f"{bits}bps",
         "arrivals": load.arrivals(r.arrivals),
         "flows": load.flows(flows, r.flow_spread, r.flow_vary),
-        "recognition": _recognition(r),
+        "recognition": _recognition(r, app),
         "timestamp_offset": load.probe(r.timestamp_offset, r.internet, load.extent(sizes)[0]),
         "packets": None,
         "clients": None if r.clients is None else load.clients(r.clients, r.think, r.timeout),
         "play": trace.play if trace else None,
         "store": load.store(r.store)[0] if memcached else None,
-        "iperf": load.iperf(r.iperf) if by_iperf else None,
+        "iperf": load.iperf(r.iperf, platform) if by_iperf else None,
         "seed": r.seed,
     }
     if r.clients is not None:
@@ -257,7 +259,7 @@ class Checked(NamedTuple):
 
 def check(r: Request) -> Checked:
     """Check everything that can be wrong before the guest boots."""
-    app = apps.get(r.app)
+    app = apps.find(r.app, r.own)
     platform = _machine(r)
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
@@ -351,7 +353,7 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    return vm.Guest(settings, command.texts, kernel_arguments=arguments, archives=app.archives)
+    return vm.Guest(settings, command.texts, app.files, arguments, app.archives)
 
 
 def _layout(seed: int) -> str:
@@ -432,7 +434,11 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         **host,
         "cpu_count": os.cpu_count(),
     }
-    entries = profile.resolve(outcome.message["profile"], outcome.console, g.archives) if r.profile else None
+    entries = (
+        profile.resolve(outcome.message["profile"], outcome.console, g.archives, list(g.files.values()))
+        if r.profile
+        else None
+    )
     return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from wiretime.apps.dpdk import DPDK
 from wiretime.apps.kernel import KERNEL
 from wiretime.apps.model import App, Command, Setup
+from wiretime.apps.user import Own, user
 from wiretime.errors import WiretimeError, unknown
+from wiretime.setup import store
+from wiretime.setup.parts import GUEST
 
-__all__ = ["APPS", "QUEUES", "App", "Command", "Setup", "command", "get", "queues", "words"]
+__all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
 # Queues of a direction that a program can use.
 QUEUES = {"8254x": 1, "82599": 16}
@@ -25,6 +30,19 @@ def get(name: str) -> App:
     if name not in APPS:
         raise unknown("application", name, APPS)
     return APPS[name]
+
+
+def find(name: str, own: Own) -> App:
+    """Return an application by name, or a user's program by its path."""
+    if name in APPS or not ("/" in name or Path(name).is_file()):
+        return get(name)
+    return user(Path(name), own, _libraries)
+
+
+@cache
+def _libraries() -> set[str]:
+    """Return the names of what the guest's image holds."""
+    return {Path(name).name for name in store.manifest(GUEST.folder())["links"]}
 
 
 def words(arguments: str) -> list[str]:
@@ -62,8 +80,8 @@ def command(app: App, s: Setup, commands: str | None = None) -> Command:
     text = app.line(s)
     if commands is not None:
         text += f" {app.interactive}"
-    if s.extra and not app.kernel:
-        text += f" {shlex.join(s.extra)}"
+    if s.extra and app.takes_arguments:
+        text += f" {shlex.join(s.extra)}".replace("'{eal}'", s.eal)
     made = Command(text, app.memory(s), app.role(s.extra), s.ring(app.ring), texts=app.texts(s))
     if commands is None:
         return made

@@ -39,6 +39,7 @@ PING = App(
     traffic="ping",
     start_at="mark",
     kernel=True,
+    takes_arguments=False,
     min_cores=1,
     sizes=(64, 1518),
 )
@@ -53,6 +54,7 @@ UDPECHO = App(
     role=lambda _: ANSWERS,
     start_at="mark",
     kernel=True,
+    takes_arguments=False,
     min_cores=1,
     sizes=(64, 1518),
     options=(("BATCH", "datagrams taken and sent by one system call (1)"),),
@@ -74,16 +76,23 @@ MEMCACHED = App(
     rate="80kpps",
     start_at="mark",
     kernel=True,
+    takes_arguments=False,
     min_cores=1,
     sizes=(64, 1518),
     options=(("-t N", "threads (one a core, but for one)"), ("-m MIB", "memory for items (64)")),
 )
 
 
+def _stat(when: str) -> str:
+    """Return what prints the guest's own account of its processors."""
+    return f"grep '^cpu[0-9]' /proc/stat >/stat && while read l; do echo \"guest-{when} $l\"; done </stat"
+
+
 def _iperf3(s: Setup) -> str:
     # Interrupts are core 0's, the program has another where there is one: as in published measurements.
     server = f"taskset {1 << min(1, s.cores - 1):x} iperf3 -s -1 -J {shlex.join(s.extra)}".strip()
-    return f"{ADDRESSES} && {{ {server} & }} && {SETTLE} && {{ {INTERRUPTS}; }} && wtctl mark 1 && wait $!"
+    ready = f"{SETTLE} && {{ {INTERRUPTS}; }} && {_stat('a')} && wtctl mark 1"
+    return f"{ADDRESSES} && {{ {server} & }} && {ready} && wait $! && {_stat('b')}"
 
 
 IPERF3 = App(
@@ -96,6 +105,7 @@ IPERF3 = App(
     traffic="iperf",
     start_at="mark",
     kernel=True,
+    takes_arguments=False,
     min_cores=1,
     sizes=(64, 1518),
     options=(("--iperf NAME=VALUE", "of the client: protocol, reverse, streams, length, rate, window (of `run`)"),),

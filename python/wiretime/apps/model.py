@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 DRIVER_MODULES = {
@@ -130,6 +131,9 @@ class App:
     options: tuple[tuple[str, str], ...] = ()
     # How the descriptors of its receive ring are asked for.
     ring: str = "--rxd"
+    # Files that the guest gets, by path, and whether the user's arguments follow the command line.
+    files: Mapping[str, Path] = field(default_factory=dict)
+    takes_arguments: bool = True
     # What the program prints at its end: packets sent, and packets dropped.
     says: str = ""
 

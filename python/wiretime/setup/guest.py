@@ -72,6 +72,7 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
         "kernel": kernels[0].name.removeprefix("vmlinuz-"),
         "packages": [asdict(p) for p in packages],
         "files": hashes,
+        "links": sorted(set().union(*files.values())),
         "warnings": warnings,
     }
 

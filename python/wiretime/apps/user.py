@@ -1,0 +1,94 @@
+"""A user's own program or script: checked before the boot, and run as one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+from wiretime.apps.kernel import ADDRESSES
+from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS, App, Setup
+from wiretime.errors import WiretimeError, unknown
+
+ROLES = (FORWARDS, ANSWERS, CONSUMES, SENDS)
+HUGEPAGES_MIB, HUGEPAGES_MAX = 512, 1 << 20
+TARGET = "opt"
+ARCHIVES = {False: ("dpdk",), True: ()}
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a user says of a program: files beside it, its role, whether the kernel keeps the NIC, its huge pages."""
+
+    files: Sequence[Path] = ()
+    role: str = FORWARDS
+    kernel: bool = False
+    hugepages_mib: int = HUGEPAGES_MIB
+
+
+def _needed(path: Path) -> list[str]:
+    """Return the libraries that a program or library for the guest needs; a script needs none."""
+    with path.open("rb") as f:
+        if f.read(2) == b"#!":
+            return []
+        f.seek(0)
+        try:
+            elf = ELFFile(f)
+            machine = elf["e_machine"]
+            dynamic = elf.get_section_by_name(".dynamic")
+        except ELFError:
+            raise WiretimeError(f"{path}: is neither a program for Linux nor a script (#!)") from None
+        if machine != "EM_AARCH64":
+            raise WiretimeError(f"{path}: is a program for {machine.removeprefix('EM_')}; the guest is AARCH64")
+        if not isinstance(dynamic, DynamicSection):
+            return []
+        return [str(vars(tag)["needed"]) for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+
+
+def _check(program: Path, files: Sequence[Path], in_image: Callable[[], set[str]]) -> None:
+    """Raise where a library is in none of the image, the files, and their folders."""
+    given = {f.name for f in files}
+    for path in (program, *(f for f in files if ".so" in f.name)):
+        missing = [name for name in _needed(path) if name not in given]
+        missing = [name for name in missing if name not in in_image()]
+        if missing:
+            raise WiretimeError(f"{path}: needs {', '.join(missing)}, which the guest has not; add it with --files")
+
+
+def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
+    """Return the application that runs a user's program."""
+    for path in (program, *own.files):
+        if not path.is_file():
+            raise WiretimeError(f"{path}: no such file")
+    if own.role not in ROLES:
+        raise unknown("role", own.role, ROLES)
+    if not 0 <= own.hugepages_mib <= HUGEPAGES_MAX:
+        raise WiretimeError(f"--hugepages {own.hugepages_mib}: allowed are 0 to {HUGEPAGES_MAX} MiB")
+    _check(program, own.files, in_image)
+    files: Mapping[str, Path] = {f"{TARGET}/{p.name}": p for p in (program, *own.files)}
+    start = f"LD_LIBRARY_PATH=/{TARGET} /{TARGET}/{program.name}"
+
+    def line(s: Setup) -> str:
+        # Its arguments follow; "{eal}" among them stands for cores and memory channels.
+        return f"{ADDRESSES} && {start}" if own.kernel else f"env {start}"
+
+    return App(
+        name=program.name,
+        summary="a program of the user's",
+        stresses="",
+        line=line,
+        archives=ARCHIVES[own.kernel],
+        memory=lambda _: 0 if own.kernel else own.hugepages_mib,
+        role=lambda _: own.role,
+        kernel=own.kernel,
+        start_at="mark" if own.kernel else "receiver-ready",
+        queues=True,
+        stop="signal",
+        min_cores=1 if own.kernel else 2,
+        files=files,
+        takes_arguments=True,
+    )

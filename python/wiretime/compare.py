@@ -1,0 +1,133 @@
+"""A run beside a measurement of the same program on a real machine: counters a packet."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from wiretime.errors import WiretimeError
+from wiretime.statistics import busy_cores, packets, total
+from wiretime.tables import of_numbers
+
+Result = Mapping[str, Any]
+
+
+def _cores(*path: str) -> Callable[[Result], float]:
+    """Return the sum of a counter over the cores that worked."""
+
+    def found(result: Result) -> float:
+        cores = (result["statistics"]["cores"][n] for n in busy_cores(result))
+        return float(sum(core[path[0]][path[1]] for core in cores))
+
+    return found
+
+
+def _by_requester(prefix: str, *group: str) -> Callable[[Result], float]:
+    def found(result: Result) -> float:
+        s = result["statistics"]
+        if group == ("memory",):
+            return float(total(s["memory"], prefix))
+        return float(sum(total(s["cores"][n]["caches"], prefix) for n in busy_cores(result)))
+
+    return found
+
+
+# What perf calls an event, and where a run has it. Arm's own names are those of the PMU (Arm ARM, D13).
+EVENTS: dict[str, tuple[str, Callable[[Result], float]]] = {
+    "cycles": ("cycles|cpu-cycles|cpu_cycles", _cores("core", "cycles")),
+    "instructions": ("instructions|inst_retired", _cores("core", "instructions")),
+    "branches": ("branches|branch-instructions|br_retired", _cores("core", "branches")),
+    "branch misses": ("branch-misses|br_mis_pred_retired|br_mis_pred", _cores("core", "branch_misses")),
+    "L1D loads": ("l1-dcache-loads|l1d_cache_rd", _cores("caches", "l1_dcache_loads")),
+    "L1D load misses": ("l1-dcache-load-misses|l1d_cache_refill_rd", _cores("caches", "l1_dcache_load_misses")),
+    "L1I misses": ("l1-icache-load-misses|l1i_cache_refill", _cores("caches", "l1_icache_load_misses")),
+    "L2 accesses": ("l2d_cache|l2-loads", _by_requester("l2_accesses_")),
+    "L2 misses": ("l2d_cache_refill|l2-load-misses", _by_requester("l2_misses_")),
+    "LLC accesses": ("llc-loads|cache-references|ll_cache_rd", _by_requester("llc_accesses_", "memory")),
+    "LLC misses": ("llc-load-misses|cache-misses|ll_cache_miss_rd", _by_requester("llc_misses_", "memory")),
+    "DTLB misses": ("dtlb-load-misses|l1d_tlb_refill", _cores("tlb", "dtlb_misses")),
+    "ITLB misses": ("itlb-load-misses|l1i_tlb_refill", _cores("tlb", "itlb_misses")),
+}
+# How many packets the host was given.
+GIVEN = ("rx_good_packets", "rx_packets")
+
+
+@dataclass
+class Measured:
+    """Events of the real machine, and the packets that its NIC or its program counted."""
+
+    events: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def _perf(path: Path, text: str, into: Measured) -> bool:
+    found = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip().startswith("{"):
+            continue
+        try:
+            entry = json.loads(line.strip().rstrip(","))
+        except ValueError:
+            raise WiretimeError(f"{path}: line {number} is not JSON, as `perf stat -j` writes it") from None
+        if "event" not in entry or "counter-value" not in entry:
+            continue
+        found = True
+        value = str(entry["counter-value"])
+        if re.fullmatch(r"[0-9.]+", value):  # others were not counted
+            # "armv8_pmuv3_0/inst_retired/", "cycles:u"
+            name = entry["event"].split(":")[0].strip("/").split("/")[-1].lower()
+            into.events[name] = into.events.get(name, 0.0) + float(value)
+    return found
+
+
+def read(paths: Sequence[Path]) -> Measured:
+    """Read files of a real machine: ``perf stat -j``, ``ethtool -S``, testpmd's statistics."""
+    measured = Measured()
+    for path in paths:
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as e:
+            reason = e.strerror if isinstance(e, OSError) else "is no text"
+            raise WiretimeError(f"{path}: {reason}") from None
+        if _perf(path, text, measured):
+            continue
+        counts = re.findall(r"^\s*([A-Za-z0-9_.\[\]-]+):\s+([0-9]+)\s*$", text, re.MULTILINE)
+        counts += re.findall(r"\b(RX-packets|TX-packets|TX-dropped|RX-dropped): ([0-9]+)", text)
+        if not counts:
+            raise WiretimeError(f"{path}: holds no counters of `perf stat -j`, `ethtool -S` or testpmd")
+        for name, value in counts:
+            measured.counts[name.lower().replace("-", "_")] = int(value)
+    return measured
+
+
+def _number_of(measured: Measured, asked: int | None) -> int:
+    found = asked or next((measured.counts[name] for name in GIVEN if measured.counts.get(name)), 0)
+    if found <= 0:
+        raise WiretimeError("no file says how many packets were received: --packets N, or the output of ethtool -S")
+    return found
+
+
+def table(result: Result, measured: Measured, asked: int | None) -> Table:
+    """Return counters a packet of both, and how many times the simulator's is the machine's."""
+    real, ours = _number_of(measured, asked), packets(result)
+    if ours == 0:
+        raise WiretimeError("the run's measurement has no packets to compare by")
+    shown = of_numbers("counters a packet", "counter", "simulated", "measured", "ratio", "event")
+    for name, (pattern, value) in EVENTS.items():
+        event = next((e for e in measured.events if re.fullmatch(pattern, e)), None)
+        if event is not None:
+            a, b = value(result) / ours, measured.events[event] / real
+            shown.add_row(name, f"{a:.3f}", f"{b:.3f}", f"{a / b:.2f}" if b else "-", event)
+    dropped = sum(v for k, v in measured.counts.items() if re.search(r"miss|drop|no_dma|no_buffer", k))
+    lost = result["statistics"]["receive"]["refused"]
+    shown.add_row("not received", f"{lost / ours:.3f}", f"{dropped / real:.3f}", "", "dropped, missed, no buffer")
+    unknown = [e for e in measured.events if not any(re.fullmatch(p, e) for p, _ in EVENTS.values())]
+    if unknown:
+        shown.caption = f"not simulated, or under another name: {', '.join(unknown)}"
+    return shown
