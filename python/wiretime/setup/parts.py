@@ -26,6 +26,7 @@ class Part:
             self.key(),
             lambda folder: self.make(folder, update_lock=update_lock),
             make_missing=make_missing,
+            anew=update_lock,
         )
 
 

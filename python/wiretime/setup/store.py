@@ -54,10 +54,17 @@ def manifest(folder: Path) -> dict[str, Any]:
     return result
 
 
-def entry(kind: str, key: str, make: Callable[[Path], dict[str, Any]], *, make_missing: bool = True) -> Path:
+def entry(
+    kind: str,
+    key: str,
+    make: Callable[[Path], dict[str, Any]],
+    *,
+    make_missing: bool = True,
+    anew: bool = False,
+) -> Path:
     """Return the cache folder for ``kind`` and ``key``; ``make`` fills a new one and says what is in it.
 
-    An entry whose files are missing or of another size than recorded is made anew.
+    An entry whose files are missing or of another size than recorded is made anew, and where ``anew`` asks for it.
     """
     root = cache()
     try:
@@ -67,12 +74,12 @@ def entry(kind: str, key: str, make: Callable[[Path], dict[str, Any]], *, make_m
     except OSError as e:
         raise WiretimeError(f"cache folder {root}: {e.strerror} (set WIRETIME_CACHE to another)") from None
     folder = root / f"{kind}-{key[:16]}"
-    if _intact(folder):
+    if _intact(folder) and not anew:
         return folder
     if not make_missing:
         raise WiretimeError(f"{kind} is not set up, or damaged, in {root}: run `wiretime setup`")
     with _locked(root):
-        if _intact(folder):
+        if _intact(folder) and not anew:
             return folder
         work = root / f".{kind}-{os.getpid()}"
         for stale in [folder, *root.glob(f".{kind}-*")]:

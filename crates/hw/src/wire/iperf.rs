@@ -107,7 +107,7 @@ pub struct IperfReport {
     pub datagrams: (u64, u64),
     /// The server's bytes, by its own results.
     pub server_bytes: Option<u64>,
-    /// TCP segments seen twice on the wire: from here, and from the guest.
+    /// TCP segments seen twice on the wire until the streams were told to end: from here, and from the guest.
     pub retransmissions: (u64, u64),
     /// From a byte to its acknowledgement here, in ns, on average.
     pub round_trip_ns: Option<f64>,
@@ -189,6 +189,8 @@ pub struct Iperf {
     arrived: VecDeque<Vec<u8>>,
     taken_at: Ps,
     begin: Ps,
+    /// The streams were told to end: the guest's time is coarse from there on.
+    over: bool,
     report: IperfReport,
     scratch: Vec<u8>,
 }
@@ -218,6 +220,7 @@ impl Iperf {
             arrived: VecDeque::new(),
             taken_at: Ps::MAX,
             begin: 0,
+            over: false,
             report: IperfReport::default(),
             scratch: vec![0; spec.length.max(2048) as usize],
         })
@@ -233,6 +236,7 @@ impl Iperf {
 
     /// The streams end.
     pub fn finish(&mut self) {
+        self.over = true;
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Ending(None);
         } else if matches!(self.stage, Stage::Connecting | Stage::Talking) {
@@ -248,7 +252,7 @@ impl Iperf {
 
     /// A frame from the host at `t`.
     pub fn arrives(&mut self, frame: &[u8], t: Ps) {
-        if self.seen.1.repeats(frame) {
+        if self.seen.1.repeats(frame) && !self.over {
             self.report.retransmissions.1 += 1;
         }
         self.arrived.push_back(frame.to_vec());
@@ -276,7 +280,7 @@ impl Iperf {
             }
         }
         for frame in &out {
-            if self.seen.0.repeats(frame) {
+            if self.seen.0.repeats(frame) && !self.over {
                 self.report.retransmissions.0 += 1;
             }
         }
