@@ -326,15 +326,21 @@ def test_flows_and_queues_have_figures_of_their_own() -> None:
 
 def test_the_kernel_finds_the_generator() -> None:
     """No neighbour is set by hand: neighbour discovery is answered, so that the kernel can; ARP in every other run."""
-    assert "neigh" not in apps.PING.command
+    ping = apps.get("ping")
+    checked = run.check(run.Request("ping"))
+    assert checked.app == ping and "neigh" not in checked.command.text
     r = result("--ip", "6", "--packet-size", "128", "--rate", "200Mbps", "--duration", "1ms", app="ping")
     assert r["cohort"]["forwarded"] == r["cohort"]["offered"] > 0
     assert r["ledger_violations"] == []
 
 
 def test_the_generator_replies_to_ping(monkeypatch: pytest.MonkeyPatch) -> None:
-    pinging = apps.PING.command.replace("wtctl mark 1", "ping -c 3 10.0.0.1 && ping -c 2 2001:2::1 && wtctl mark 1")
-    monkeypatch.setitem(apps.APPS, "ping", replace(apps.PING, command=pinging))
+    app = apps.get("ping")
+
+    def pinging(s: apps.Setup) -> str:
+        return app.line(s).replace("wtctl mark 1", "ping -c 3 10.0.0.1 && ping -c 2 2001:2::1 && wtctl mark 1")
+
+    monkeypatch.setitem(apps.APPS, "ping", replace(app, line=pinging))
     done = run.execute(run.Request(app="ping", rate="100Mbps", duration="100us"))
     assert "3 packets transmitted, 3 packets received" in done.console
     assert "2 packets transmitted, 2 packets received" in done.console

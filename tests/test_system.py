@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 from conftest import WIRETIME, alive, children, leftovers, settings, wiretime
 from wiretime import paths, platforms, run, vm
-from wiretime.setup import store
+from wiretime.setup import guest, store
 from wiretime.setup.guest import COMPILER
 from wiretime.setup.parts import GUEST
 
@@ -207,12 +207,13 @@ def test_programs_kernel_and_modules_are_debians(tmp_path: Path) -> None:
     and recorded its hash; the image is unpacked here and compared."""
     folder = GUEST.folder()
     recorded = store.manifest(folder)["files"]
-    subprocess.run(
-        ["cpio", "--extract", "--make-directories", "--quiet"],
-        input=(folder / "base.cpio").read_bytes(),
-        cwd=tmp_path,
-        check=True,
-    )
+    for archive in guest.recipe()["archives"]:
+        subprocess.run(
+            ["cpio", "--extract", "--make-directories", "--unconditional", "--quiet"],
+            input=(folder / f"{archive}.cpio").read_bytes(),
+            cwd=tmp_path,
+            check=True,
+        )
     for name, sha256 in recorded.items():
         path = folder / "kernel" if name == "kernel" else tmp_path / name
         assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256, name

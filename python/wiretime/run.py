@@ -204,7 +204,7 @@ def _load(
             raise WiretimeError("--rate: not with --clients, who send as fast as they are answered")
         bits = _native.parse_rate(link["rate"])
     else:
-        if memcached and r.rate is not None and not r.rate.endswith("pps"):
+        if memcached and r.rate is not None and r.rate.endswith("bps"):
             raise WiretimeError(f"--rate {r.rate}: of {app.name} in requests a second (500kpps)")
         bits = load.rate("--rate", r.rate or app.rate, link, load.mean(sizes))
     # Enough flows for every entry of an indirection table to be hit.

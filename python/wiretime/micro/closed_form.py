@@ -145,8 +145,8 @@ def branches(p: Platform) -> Iterator[Expected]:
     step = max(1, LINE >> b["btb_index_bit"])
     reach = max(sets // step, 1) * b["btb_ways"]
     lines = size(p["l1i"]["size"]) // LINE
-    # What the L1I does not hold is another benchmark.
-    count = min(reach, lines) // 2
+    # What the L1I does not hold is another benchmark; nor may pages that fall on the same sets fill them.
+    count = min(reach, lines) // 4
     if count > max(least, 16):
         yield Expected(("taken64", count), b["btb_latency"] * c, 2 * LATENCY, "predictor.btb_latency")
 

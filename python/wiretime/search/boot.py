@@ -42,15 +42,26 @@ def length(request: run.Request, factor: float) -> Length:
     return Length(command.ring * request.queues, factor)
 
 
-def _aged(steps: Steps, highest: float) -> Steps:
+def _ageing(checked: run.Checked, highest: float) -> tuple[float, str]:
+    """Return rate and length of what comes before the first trial; a store is filled, at a rate that it bears."""
+    store = checked.settings["load"]["store"]
+    if store is None:
+        return min(AGEING_RATE, highest), AGEING
+    rate = load.rate("--rate", checked.app.rate, checked.platform["link"], Fraction(load.LENGTH_MIN))
+    # Some keys are set twice.
+    seconds = 1.2 * store["keys"] * load.LENGTH_MIN * 8 / rate
+    return rate, f"{int(seconds * 1e9)}ns"
+
+
+def _aged(steps: Steps, rate: float, duration: str) -> Steps:
     """Have the program's buffers used in every order before the first trial."""
     yield {
         "size": SHORTEST,
-        "rate": f"{int(min(AGEING_RATE, highest))}bps",
+        "rate": f"{int(rate)}bps",
         "arrivals": {"kind": "poisson"},
         "idle": "0ns",
         "warm_up": "0ns",
-        "duration": AGEING,
+        "duration": duration,
         "follow": "0ns",
     }
     yield from steps
@@ -67,7 +78,7 @@ def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> Non
     rate = int(line(request, SHORTEST) * WAKING_SHARE)
     shortest = {**base, "sizes": {"kind": "fixed", "size": SHORTEST}, "rate": f"{rate}bps"}
     waking = replace(waking, engine={**(request.engine or {}), "load": shortest})
-    aged = _aged(steps, line(request, SHORTEST))
+    aged = _aged(steps, *_ageing(checked, line(request, SHORTEST)))
     woken = False
 
     def on_trial(result: dict[str, Any]) -> Asked | None:

@@ -14,7 +14,7 @@ from math import sqrt
 from statistics import fmean, linear_regression
 from typing import Any
 
-from wiretime.apps.model import ANSWERS, CONSUMES
+from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS
 
 # Turnovers of the receive ring: to settle under a new load, and to measure.
 SETTLE, MEASURE = 2, 20
@@ -92,15 +92,17 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     ports = len(result["ports"])
     seconds = s["time_ps"] / 1e12
     # What is taken, where nothing is sent; answers are counted, however long they are.
-    through = s["receive"]["delivered"] if result["role"] == CONSUMES else s["transmit"]["frames"]
-    forwarded = through * size * 8 / seconds / ports
+    role = result.get("role", FORWARDS)
+    through = s["receive"]["delivered"] if role == CONSUMES else s["transmit"]["frames"]
+    bytes_ = s["transmit"]["bytes"] if role == FORWARDS else through * size
+    forwarded = bytes_ * 8 / seconds / ports
     packets = through / seconds / ports
     left, growth = _growth(result, size)
     refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
     counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
     thrown = counts["host_drop"] > 0
     arrivals = ports * rate / 8 / size
-    unanswered = 1 - forwarded / rate if result["role"] == ANSWERS else 0.0
+    unanswered = 1 - forwarded / rate if role == ANSWERS else 0.0
     if unanswered > UNANSWERED and not refused:
         loss, concluded = unanswered, "the program drops"
     elif refused or thrown:
