@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import Any
 
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, RING, SENDS, App, Setup, buffers_mib, value_of
 from wiretime.errors import WiretimeError
@@ -27,7 +28,7 @@ def _testpmd(s: Setup) -> str:
 
 def _testpmd_role(words: Sequence[str]) -> str:
     mode = value_of(words, "--forward-mode")
-    return {"rxonly": CONSUMES, "noisy": FORWARDS, "txonly": SENDS, "flowgen": SENDS}.get(mode or "", FORWARDS)
+    return {"rxonly": CONSUMES, "txonly": SENDS, "flowgen": SENDS}.get(mode or "", FORWARDS)
 
 
 TESTPMD = App(
@@ -50,11 +51,13 @@ TESTPMD = App(
 )
 
 # LPM: 2^24 entries of 4 B for each version of IP, and longer prefixes; exact match: four million entries of each.
-ROUTES_MIB = {"lpm": 512, "em": 704, "fib": 512}
+ROUTES_MIB, EM_ROUTES_MIB = 512, 704
 EM_ROUTES_MAX = 65_536
 
 
 def _l3fwd(s: Setup) -> str:
+    if s.ports > 1:
+        raise WiretimeError(f"--ports {s.ports}: l3fwd's routes here lead to port 0: one port")
     config = ",".join(f"(0,{q},{1 + q % s.workers})" for q in range(s.queues))
     words = [f"-p 1 -P --config='{config}' --eth-dest=0,{GENERATOR}", "--rule_ipv4=/routes4 --rule_ipv6=/routes6"]
     if s.interface == "8254x":
@@ -80,19 +83,13 @@ def _routes(s: Setup) -> Mapping[str, str]:
     return {"routes4": "".join(routes[4]), "routes6": "".join(routes[6])}
 
 
-def _l3fwd_ports(s: Setup) -> str:
-    if s.ports > 1:
-        raise WiretimeError(f"--ports {s.ports}: l3fwd's routes here lead to port 0: one port")
-    return _l3fwd(s)
-
-
 L3FWD = App(
     name="l3fwd",
     summary="DPDK's l3fwd example (built unchanged from Debian's DPDK sources), routing to the generator",
     stresses="I/O, and a lookup a packet: LPM or hash table",
-    line=_l3fwd_ports,
+    line=_l3fwd,
     archives=("dpdk", "l3fwd"),
-    memory=lambda s: ROUTES_MIB.get(value_of(s.extra, "--lookup") or "lpm", 512),
+    memory=lambda s: EM_ROUTES_MIB if value_of(s.extra, "--lookup") == "em" else ROUTES_MIB,
     texts=_routes,
     queues=True,
     stop="signal",
@@ -103,65 +100,75 @@ L3FWD = App(
     ),
 )
 
-COMMON = (
+Options = tuple[tuple[str, str], ...]
+COMMON: Options = (
     ("--rxd=N, --txd=N", "descriptors of a ring (1024)"),
     ("--burst=N", "packets taken at once (32)"),
 )
 
 
-def _own(name: str) -> App:
+def _own(name: str, summary: str, stresses: str, options: Options = (), **more: Any) -> App:
+    """Return one of our own programs (guest/apps), which take the same options."""
+
     def line(s: Setup) -> str:
         words = [f"--rxq={s.queues}", f"--mbufs={s.mbufs}"]
         if s.jumbo:
             words.append(f"--max-pkt-len={s.longest}")
         return f"{name} {s.eal} -- {' '.join(words)}"
 
-    summary, stresses, options = OWN[name]
     return App(
         name=name,
         summary=summary,
         stresses=stresses,
         line=line,
         archives=("dpdk", "apps"),
-        memory=lambda s: buffers_mib(s) + (ITEMS_MIB if name == "memcached_dpdk" else 0),
-        role=lambda _: ROLES.get(name, FORWARDS),
-        traffic="memcached" if name == "memcached_dpdk" else "udp",
         queues=True,
-        rate="1Mpps" if name == "memcached_dpdk" else "40Gbps",
         stop="signal",
         options=(*options, *COMMON),
-        says=STATISTICS if name != "memcached_dpdk" else "",
+        **{"memory": buffers_mib, "says": STATISTICS, **more},
     )
 
 
-# memcached_dpdk's default: 65536 items of 2 KiB, those being replaced, and the table.
+TOUCHFWD = _own("touchfwd", "reads every byte of every packet and sends it back", "the core: loads, L1D and L2")
+
+TOUCHDROP = _own(
+    "touchdrop",
+    "reads every byte of every packet and drops it",
+    "the core and the receive path alone",
+    role=lambda _: CONSUMES,
+)
+
+RXPTX = _own(
+    "rxptx",
+    "receives a burst, works for a given time, sends the burst",
+    "whatever the interval makes of it: from I/O to the core",
+    (
+        ("--interval=NS", "time of the work (100)"),
+        ("--per=packet|burst", "work for each packet (default), or once a burst"),
+        (
+            "--work=chain|counter|published",
+            "dependent instructions, calibrated (default); the counter; or as the gem5 study: NS/10 ticks a burst",
+        ),
+    ),
+)
+
+# Its default: 65536 items of 2 KiB, those being replaced, and the table.
 ITEMS_MIB = 2 * ceil((65_536 + 4 * 4096) * (2048 + 192) / (1 << 21)) + 32
 
-OWN: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
-    "touchfwd": ("reads every byte of every packet and sends it back", "the core: loads, L1D and L2", ()),
-    "touchdrop": ("reads every byte of every packet and drops it", "the core and the receive path alone", ()),
-    "rxptx": (
-        "receives a burst, works for a given time, sends the burst",
-        "whatever the interval makes of it: from I/O to the core",
-        (
-            ("--interval=NS", "time of the work (100)"),
-            ("--per=packet|burst", "work for each packet (default), or once a burst"),
-            (
-                "--work=chain|counter|published",
-                "dependent instructions, calibrated (default); the counter; or as the gem5 study: NS/10 ticks a burst",
-            ),
-        ),
+MEMCACHED_DPDK = _own(
+    "memcached_dpdk",
+    "a key-value store that speaks memcached's UDP protocol; values are sent without copying",
+    "the core and caches: hashing, comparing, chained buffers",
+    (
+        ("--items=N", "items that fit (65536)"),
+        ("--item-size=B", "longest answer of one key (2048)"),
     ),
-    "memcached_dpdk": (
-        "a key-value store that speaks memcached's UDP protocol; values are sent without copying",
-        "the core and caches: hashing, comparing, chained buffers",
-        (
-            ("--items=N", "items that fit (65536)"),
-            ("--item-size=B", "longest answer of one key (2048)"),
-        ),
-    ),
-}
+    memory=lambda s: buffers_mib(s) + ITEMS_MIB,
+    role=lambda _: ANSWERS,
+    traffic="memcached",
+    rate="1Mpps",
+    # An answer may be several packets.
+    says="",
+)
 
-ROLES = {"touchdrop": CONSUMES, "memcached_dpdk": ANSWERS}
-
-DPDK = (TESTPMD, L3FWD, *(_own(name) for name in OWN))
+DPDK = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXPTX, MEMCACHED_DPDK)

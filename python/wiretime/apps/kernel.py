@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from wiretime.apps.model import ANSWERS, App, Setup
 
@@ -21,42 +22,43 @@ def _line(program: str) -> str:
     return f"{ADDRESSES} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
 
 
+def _app(**about: Any) -> App:
+    """Return an application of this kind: a server that says when it is ready."""
+    return App(
+        **about,
+        role=lambda _: ANSWERS,
+        start_at="mark",
+        kernel=True,
+        takes_arguments=False,
+        min_cores=1,
+        sizes=(64, 1518),
+    )
+
+
 def _ping(_: Setup) -> str:
     return f"{ADDRESSES} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
 
 
 def _udpecho(s: Setup) -> str:
-    return _line(f"udpecho 8192 {' '.join(s.extra)}".strip())
+    return _line(f"udpecho 8192 {shlex.join(s.extra)}".strip())
 
 
-PING = App(
+PING = _app(
     name="ping",
     summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
     stresses="interrupts, NAPI, the kernel's receive and transmit paths",
     rate="500kpps",
     line=_ping,
-    role=lambda _: ANSWERS,
     traffic="ping",
-    start_at="mark",
-    kernel=True,
-    takes_arguments=False,
-    min_cores=1,
-    sizes=(64, 1518),
 )
 
-UDPECHO = App(
+UDPECHO = _app(
     name="udpecho",
     summary="datagrams sent back through the kernel's sockets",
     stresses="interrupts, NAPI, sockets, system calls, copies",
     rate="200kpps",
     line=_udpecho,
     archives=("echo",),
-    role=lambda _: ANSWERS,
-    start_at="mark",
-    kernel=True,
-    takes_arguments=False,
-    min_cores=1,
-    sizes=(64, 1518),
     options=(("BATCH", "datagrams taken and sent by one system call (1)"),),
 )
 
@@ -65,20 +67,14 @@ def _memcached(s: Setup) -> str:
     return _line(f"memcached -u root -l 10.0.0.2 -p 0 -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}".strip())
 
 
-MEMCACHED = App(
+MEMCACHED = _app(
     name="memcached",
     summary="memcached (Debian's binary), asked over UDP through the kernel",
     stresses="interrupts, NAPI, sockets, system calls, scheduling, hashing",
     line=_memcached,
     archives=("memcached",),
-    role=lambda _: ANSWERS,
     traffic="memcached",
     rate="80kpps",
-    start_at="mark",
-    kernel=True,
-    takes_arguments=False,
-    min_cores=1,
-    sizes=(64, 1518),
     options=(("-t N", "threads (one a core, but for one)"), ("-m MIB", "memory for items (64)")),
 )
 
@@ -95,19 +91,13 @@ def _iperf3(s: Setup) -> str:
     return f"{ADDRESSES} && {{ {server} & }} && {ready} && wait $! && {_stat('b')}"
 
 
-IPERF3 = App(
+IPERF3 = _app(
     name="iperf3",
     summary="iperf3's server (Debian's binary); the client is at the other end of the wire, over a TCP of its own",
     stresses="TCP or UDP of the kernel: segmentation, copies, acknowledgements, interrupts",
     line=_iperf3,
     archives=("iperf3",),
-    role=lambda _: ANSWERS,
     traffic="iperf",
-    start_at="mark",
-    kernel=True,
-    takes_arguments=False,
-    min_cores=1,
-    sizes=(64, 1518),
     options=(("--iperf NAME=VALUE", "of the client: protocol, reverse, streams, length, rate, window (of `run`)"),),
 )
 
