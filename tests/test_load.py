@@ -16,6 +16,7 @@ from conftest import wiretime
 from hdrh.histogram import HdrHistogram
 from test_system import balanced, result
 from wiretime import apps, load, run
+from wiretime.apps.model import GUEST_HOST, mac_of
 from wiretime.errors import WiretimeError
 
 SHORT = ("--duration", "300us", "--warmup", "100us")
@@ -236,7 +237,7 @@ def test_a_trace_is_played_by_its_clock(tmp_path: Path) -> None:
     there = [f for f in seen if f[2][6:12] == bytes([2, 0, 0, 0, 0, 1])]
     back = [f for f in seen if f[2][:6] == bytes([2, 0, 0, 0, 0, 1])]
     assert [f[2][6:] for f in there] == [data[6:] for _, data in packets]
-    assert {f[2][:6] for f in there} == {bytes(run.MAC)}
+    assert {f[2][:6] for f in there} == {bytes(mac_of(GUEST_HOST))}
     assert [f[2][12:] for f in back] == [data[12:] for _, data in packets], "forwarded in order, MAC addresses swapped"
     apart = [b[1] - a[1] for a, b in pairwise(there)]
     assert apart == [2000 * distances[i % 4] for i in range(399)], "picoseconds, at half the speed"

@@ -12,7 +12,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import apps, compare, doctor, load, packets, platforms, profile, report, run, search, shell, statistics
+from wiretime import (
+    apps,
+    compare,
+    doctor,
+    load,
+    offered,
+    packets,
+    platforms,
+    profile,
+    report,
+    run,
+    search,
+    shell,
+    statistics,
+)
 from wiretime.apps.user import HUGEPAGES_MIB
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
@@ -221,7 +235,7 @@ def run_command(
     packet_size: Annotated[
         str, typer.Option(help="Frame bytes, FCS included: 256; 64,128; 64:7,570:4,1518:1; 64-1518; imix.")
     ] = "256",
-    rate: Annotated[str | None, typer.Option(help=f"Offered load: {load.RATES}.", show_default=run.RATE)] = None,
+    rate: Annotated[str | None, typer.Option(help=f"Offered load: {load.RATES}.", show_default=offered.RATE)] = None,
     duration: Annotated[
         str | None, typer.Option(help="Length of the measurement, simulated.", show_default="2ms; a whole trace")
     ] = None,
@@ -298,6 +312,9 @@ def run_command(
         str | None,
         typer.Option(metavar="all|BEGIN+LENGTH", help="Write the wire, as wire.pcapng, in this time; needs --out."),
     ] = None,
+    peer: Annotated[
+        str, typer.Option(help="What is at the other end of the wire: generator, or host (a second simulated one).")
+    ] = "generator",
     drop_classes: Annotated[str, typer.Option(help="wiretime, or gem5: the published state machine.")] = "wiretime",
     trace: Annotated[
         str | None, typer.Option(metavar="BEGIN+LENGTH", help="Timeline of this time of the measurement; needs --out.")
@@ -346,6 +363,7 @@ def run_command(
         key=key,
         capture=capture,
         drop_classes=drop_classes,
+        peer=peer,
         trace=trace,
     )
     for option, wanted in (("--trace", trace), ("--profile", with_profile or None), ("--capture", capture)):

@@ -218,6 +218,8 @@ def probe(offset: int | None, internet: int, shortest: int) -> int:
 def what(run: Mapping[str, Any]) -> str:
     """Return a run's load as a person reads it."""
     asked = run["load"]
+    if run["far"] != "none":
+        return {"host": "against another host", "tap": "joined to a TAP"}[run["far"]]
     if asked["play"] is not None:
         return "a trace" + (f" at {asked['rate']}" if asked["play"]["clock"]["kind"] == "rate" else "")
     if asked["clients"] is not None:

@@ -54,6 +54,14 @@ def _store(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     row("sets", str(n["sets"]), f"{n['stored']} stored; {n['refused']} requests refused")
 
 
+def _outside(row: Callable[[str, str, str], None], statistics: Mapping[str, Any]) -> None:
+    """Add what passed between the guest and what is outside."""
+    far, ns = statistics["far"], statistics["time_ps"] / 1000
+    for name, way in (("from outside", "in"), ("to outside", "out")):
+        gbps = far[f"payload_{way}"] * 8 / ns
+        row(name, f"{far[f'frames_{way}'] / ns * 1000:.3f} Mpps", f"{gbps:.2f} Gb/s of TCP and UDP payload")
+
+
 def _client(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the iperf3 client was asked for."""
     asked: Mapping[str, Any] = result["configuration"]["run"]["load"]["iperf"]
@@ -131,6 +139,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
 
     role = result["app"]["role"]
     iperf = "iperf" in result
+    answers_told = role != ANSWERS or run["far"] == "none"
     if iperf:
         _iperf(row, result)
     elif role != SENDS:
@@ -141,13 +150,15 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
         )
     if role == CONSUMES:
         row("taken", *_rate(s["receive"]["delivered"], s["receive"]["delivered"] * _mean_length(result), s["time_ps"]))
-    elif role != SENDS and not iperf:
+    elif role != SENDS and not iperf and answers_told:
         row(ROLE_NAMES[role], f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
     if role == SENDS:
         row("sent", *_rate(s["transmit"]["frames"], s["transmit"]["bytes"], s["time_ps"]))
     elif not iperf:
         lost = round(result["loss_percent"] * c["offered"] / 100)
         row("loss", f"{result['loss_percent']:.3f} %", f"{lost} of {c['offered']} packets")
+    if run["far"] != "none":
+        _outside(row, s)
     for name, key, note in (
         ("  DmaDrop", "dma_drop", "the NIC's DMA is the bottleneck"),
         ("  CoreDrop", "core_drop", "the core is the bottleneck"),

@@ -7,87 +7,32 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, iperf, load, platforms, profile, replay, timeline, vm
-from wiretime.apps.model import FORWARDS, SENDS
+from wiretime import __version__, apps, far, iperf, load, offered, platforms, profile, replay, timeline, vm
+from wiretime.apps.model import FORWARDS, GUEST_HOST, OTHER_HOST, SENDS, mac_of
+from wiretime.apps.peers import peer_of
 from wiretime.errors import GuestError, WiretimeError, unknown
+from wiretime.request import GUEST_LIMIT as GUEST_LIMIT
+from wiretime.request import Request as Request
 from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
 
 SCHEMA_VERSION = 1
-MAC = (0x52, 0x54, 0x00, 0x12, 0x34, 0x56)
-GUEST_LIMIT = "60s"
 SERIES_MAX = 10_000
-FLOWS = 1024
-RATE, DURATION, WARM_UP = "40Gbps", "2ms", "500us"
-# A connection's start, and what is measured.
-IPERF_TIME = "20ms"
 EVER = "1000000s"
 TERMINATED = 128 + 15
-# memcached's request number, behind the headers of IPv4 and UDP.
-REQUEST_ID = {"by": "key", "offset": 42, "length": 2}
+# Folder of what a second host leaves.
+OTHER = "peer"
 # The capture until the run is over.
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a user asks for."""
-
-    app: str = "testpmd"
-    platform: str = platforms.DEFAULT
-    packet_size: int | str = 256
-    # None: 40 Gb/s; of a trace: its own clock.
-    rate: str | None = None
-    # None: 2 ms after 500 us; of a trace: all of it.
-    duration: str | None = None
-    warm_up: str | None = None
-    follow: str = "5ms"
-    seed: int = 1
-    changes: Sequence[str] = ()
-    app_args: str = ""
-    app_commands: str | None = None
-    timestamp_offset: int | None = None
-    guest_limit: str = GUEST_LIMIT
-    interval: str = "0ns"
-    profile: bool = False
-    nic: str | None = None
-    cores: int | None = None
-    queues: int = 1
-    ports: int | None = None
-    arrivals: str = "constant"
-    flows: int | None = None
-    flow_spread: str = "round-robin"
-    flow_vary: str = "ports"
-    internet: int = 4
-    clients: int | None = None
-    think: str = "0ns"
-    timeout: str = "10ms"
-    # Of a key-value store's clients: NAME=VALUE.
-    store: Sequence[str] = ()
-    # Of an iperf3 client: NAME=VALUE.
-    iperf: Sequence[str] = ()
-    replay: Path | None = None
-    speed: float = 1.0
-    loops: int = 1
-    lenient: bool = False
-    key: str | None = None
-    capture: str | None = None
-    drop_classes: str = "wiretime"
-    trace: str | None = None
-    # Of a user's own program.
-    own: apps.Own = field(default_factory=apps.Own)
-    # For the project's own tests; see the engine's settings.
-    engine: Mapping[str, Any] | None = None
 
 
 def _quantity(option: str, text: str, parse: Callable[[str], int]) -> int:
@@ -120,142 +65,16 @@ def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
     return window
 
 
-def _recognition(r: Request, app: apps.App) -> dict[str, Any]:
-    """Return how answers are told from each other."""
-    if r.key is None and app.traffic == "memcached":
-        return REQUEST_ID
-    if r.key is None:
-        return {"by": "buffer" if r.replay else "probe"}
-    if r.replay is None:
-        raise WiretimeError("--key: only of a trace's packets (--replay); others carry a probe")
-    offset, _, length = r.key.partition(":")
-    if not (re.fullmatch(r"[0-9]{1,4}:[0-9]{1,2}", r.key) and 1 <= int(length) <= load.KEY_MAX and int(offset) <= 9000):
-        raise WiretimeError(f"--key {r.key}: must be OFFSET:LENGTH in bytes of the frame, of 1 to {load.KEY_MAX}")
-    return {"by": "key", "offset": int(offset), "length": int(length)}
-
-
-def _unless_default(r: Request, field: str, why: str) -> None:
-    """Raise where a field was set that has no meaning here."""
-    if str(getattr(r, field)) != str(getattr(Request, field)):
-        option = "ip" if field == "internet" else field.replace("_", "-")
-        raise WiretimeError(f"--{option}: {why}")
-
-
-def _combinations(r: Request) -> None:
-    """Raise where an option would be ignored."""
-    rules: list[tuple[bool, Sequence[str], str]] = [
-        (r.replay is None, ("speed", "loops", "lenient"), "only with --replay"),
-        (
-            r.replay is not None,
-            ("packet_size", "flows", "flow_spread", "flow_vary", "internet"),
-            "not with --replay, whose packets are what they are",
-        ),
-        (r.replay is not None and r.rate is None, ("arrivals",), "with --replay only at a --rate"),
-        (r.replay is not None and r.rate is not None, ("speed",), "not with --rate, which replaces the trace's clock"),
-        (r.clients is None, ("think", "timeout"), "only with --clients"),
-        (
-            r.clients is not None,
-            ("arrivals", "flows", "flow_spread"),
-            "not with --clients: each is a flow, and sends when it is answered",
-        ),
-    ]
-    for applies, fields, why in rules:
-        for name in fields if applies else ():
-            _unless_default(r, name, why)
-
-
-def _load(
-    r: Request, app: apps.App, platform: Mapping[str, Any], queues: int
-) -> tuple[dict[str, Any], replay.Trace | None]:
-    """Return what the generators send, and the trace that it comes from."""
-    link = platform["link"]
-    _combinations(r)
-    if r.internet not in load.PAYLOAD:
-        raise WiretimeError(f"--ip {r.internet}: allowed are 4 and 6")
-    trace = None
-    sizes = load.sizes(r.packet_size)
-    memcached = app.traffic == "memcached"
-    if r.store and not memcached:
-        raise WiretimeError(f"--store: {app.name} is no key-value store")
-    by_iperf = app.traffic == "iperf"
-    if r.iperf and not by_iperf:
-        raise WiretimeError(f"--iperf: {app.name} is no iperf3 server")
-    if by_iperf and (r.replay or r.rate or r.clients or r.internet != 4):
-        raise WiretimeError("--replay, --rate, --clients, --ip: not with iperf3, whose client has its own (--iperf)")
-    if memcached:
-        if r.replay is not None or r.internet != 4:
-            raise WiretimeError(f"--{'replay' if r.replay else 'ip'}: not with {app.name}, whose clients speak IPv4")
-        sizes = load.sizes(load.LENGTH_MIN)
-    if r.replay is not None:
-        if r.clients is not None:
-            raise WiretimeError("--clients: not with --replay")
-        if r.timestamp_offset is not None:
-            raise WiretimeError("--timestamp-offset: not with --replay, whose bytes stay as they are")
-        # Before the trace starts, small packets find out whether the program polls.
-        sizes = load.sizes(64)
-        rate = None
-        found, odd = replay.look(r.replay, r.lenient)
-        if r.rate is not None:
-            rate = load.rate("--rate", r.rate, link, Fraction(found["bytes"], found["packets"]))
-        trace = replay.check(r.replay, found, odd, r.speed, rate, r.loops, r.duration is not None)
-        bits = rate or _native.parse_rate(link["rate"])
-    elif r.clients is not None:
-        if r.rate is not None:
-            raise WiretimeError("--rate: not with --clients, who send as fast as they are answered")
-        bits = _native.parse_rate(link["rate"])
-    else:
-        if memcached and r.rate is not None and r.rate.endswith("bps"):
-            raise WiretimeError(f"--rate {r.rate}: of {app.name} in requests a second (500kpps)")
-        bits = load.rate("--rate", r.rate or app.rate, link, load.mean(sizes))
-    # Enough flows for every entry of an indirection table to be hit.
-    flows = r.flows if r.flows is not None else (1 if queues == 1 else FLOWS)
-    asked = {
-        "traffic": app.traffic,
-        "internet": f"v{r.internet}",
-        "sizes": sizes,
-        # As the user wrote it where that says all.
-        "rate": text if (text := r.rate or (app.rate if trace is None else "")).endswith("bps") else f"{bits}bps",
-        "arrivals": load.arrivals(r.arrivals),
-        "flows": load.flows(flows, r.flow_spread, r.flow_vary),
-        "recognition": _recognition(r, app),
-        "timestamp_offset": load.probe(r.timestamp_offset, r.internet, load.extent(sizes)[0]),
-        "packets": None,
-        "clients": None if r.clients is None else load.clients(r.clients, r.think, r.timeout),
-        "play": trace.play if trace else None,
-        "store": load.store(r.store)[0] if memcached else None,
-        "iperf": load.iperf(r.iperf, platform) if by_iperf else None,
-        "seed": r.seed,
-    }
-    if r.clients is not None:
-        asked["rate"] = link["rate"]
-        # Each client is a flow.
-        asked["flows"] = load.flows(r.clients, "round-robin", r.flow_vary)
-    return asked, trace
-
-
-def _times(r: Request, asked: dict[str, Any], trace: replay.Trace | None) -> tuple[str, str]:
-    """Return the lengths of warm-up and measurement; a store's are its keys and its requests."""
-    if trace is not None:
-        return r.warm_up or "0ns", r.duration or f"{trace.expected_ps}ps"
-    if asked["iperf"] is not None:
-        return r.warm_up or IPERF_TIME, r.duration or IPERF_TIME
-    if asked["store"] is None or asked["clients"] is not None:
-        return r.warm_up or WARM_UP, r.duration or DURATION
-    keys, requests = asked["store"]["keys"], load.store(r.store)[1]
-    each_ps = Fraction(load.LENGTH_MIN * 8 * 10**12, _native.parse_rate(asked["rate"]))
-    if r.duration is None and r.warm_up is None:
-        asked["packets"] = keys + requests
-    return r.warm_up or f"{int(keys * each_ps)}ps", r.duration or f"{int(requests * each_ps)}ps"
-
-
 class Checked(NamedTuple):
-    """A request that can be run: what the engine is told, what the guest does, the trace that is played."""
+    """A request that can be run: what the engine and the guest are told, and the trace that is played."""
 
     platform: dict[str, Any]
     settings: dict[str, Any]
     app: apps.App
     command: apps.Command
     trace: replay.Trace | None
+    # A second simulated host.
+    other: Checked | None = None
 
 
 def check(r: Request) -> Checked:
@@ -265,10 +84,9 @@ def check(r: Request) -> Checked:
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
     queues = apps.queues(app, platform, r.queues)
-    asked, trace = _load(r, app, platform, queues)
-    if trace and r.loops == 0 and r.duration is None:
-        raise WiretimeError("--loops 0: a trace without end needs --duration")
-    warm_up, duration = _times(r, asked, trace)
+    asked, trace, warm_up, duration, far_end = offered.of(r, app, platform, queues)
+    if far_end != "none" and platform["nic"]["ports"] != 1:
+        raise WiretimeError(f"--ports {platform['nic']['ports']}: one, with what is outside at its other end")
     for option, text in (
         ("--duration", duration),
         ("--warmup", warm_up),
@@ -319,7 +137,8 @@ def check(r: Request) -> Checked:
         "profile": r.profile,
         "processor_time": app.kernel,
         "role": command.role,
-        "mac": list(MAC),
+        "far": far_end,
+        "mac": mac_of(GUEST_HOST),
         "start_at": "sending" if sends else app.start_at,
         "timing": "full",
         "host_speed": False,
@@ -328,7 +147,21 @@ def check(r: Request) -> Checked:
         "ignore_hidden_accesses": False,
         **(r.engine or {}),
     }
-    return Checked(platform, settings, app, command, trace)
+    other = _other_host(r, setup, app, settings) if far_end == "host" else None
+    return Checked(platform, settings, app, command, trace, other)
+
+
+def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
+    """Return what runs in the second host of a run: a machine like the first one's, with a client."""
+    client = peer_of(app)
+    asked = load.iperf(r.iperf, setup.platform) if app.traffic == "iperf" else {}
+    its = replace(setup, host=OTHER_HOST, client=asked, extra=())
+    command = apps.command(client, its)
+    start_at = "sending" if command.role == SENDS else client.start_at
+    role = {"role": command.role, "start_at": start_at, "processor_time": client.kernel}
+    none = {"trace_length": "0ns", "capture_length": "0ns", "interval": "0ns", "profile": False}
+    own = {**settings, **role, **none, "mac": mac_of(OTHER_HOST), "load": {**setup.load, "seed": r.seed}}
+    return Checked(dict(setup.platform), own, client, command, None)
 
 
 def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, with_symbols: bool = False) -> vm.Guest:
@@ -390,6 +223,8 @@ class Execution(NamedTuple):
     console: str
     profile: list[profile.Entry] | None
     trace: dict[str, Any] | None
+    # Of a second host.
+    other: Execution | None = None
 
 
 def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> Execution:
@@ -397,16 +232,41 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
 
     Raises ``GuestError`` where the guest or the ledger failed, ``WiretimeError`` for anything else.
     """
-    platform, settings, app, command, trace = check(r)
-    g = guest(app, platform, command, with_symbols=r.profile)
+    checked = check(r)
+    # A second host is told apart by where its memory lies, too.
+    checks = [c for c in (checked, checked.other) if c is not None]
+    guests = [guest(c.app, c.platform, c.command, with_symbols=c.settings["profile"]) for c in checks]
     trials = options.get("on_trial") is not None
+    wire: tuple[int | None, ...] = (None,)
+    if checked.other is not None:
+        wire = far.pair()
+    elif r.tap is not None:
+        wire = (far.open_tap(r.tap),)
     capture = options.pop("capture", None)
-    machine = vm.Machine(
-        platform, settings, replace(g, texts={**g.texts, "layout": _layout(r.seed)}), trials=trials, capture=capture
-    )
+    machines = [
+        vm.Machine(
+            c.platform,
+            c.settings,
+            replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}),
+            trials=trials,
+            capture=capture if n == 0 else None,
+            far=wire[n],
+        )
+        for n, (c, g) in enumerate(zip(checks, guests, strict=True))
+    ]
     began = time.monotonic()
-    outcome = machine.run(progress, **options)
+    if len(machines) == 1:
+        outcomes = [machines[0].run(progress, **options)]
+    else:
+        outcomes = list(far.both(machines[0], machines[1], progress, options))
     wall = time.monotonic() - began
+    done = [_result(c, g, o, wall) for c, g, o in zip(checks, guests, outcomes, strict=True)]
+    return done[0]._replace(other=done[1]) if len(done) > 1 else done[0]
+
+
+def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execution:
+    """Return what one guest's run leaves, checked."""
+    settings, app, command, trace = c.settings, c.app, c.command, c.trace
     if "result" not in outcome.message:
         raise GuestError("the guest powered off before it reported its end", vm.tail(outcome.console))
     engine = outcome.message["result"]
@@ -414,13 +274,15 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     result = {
         "schema_version": SCHEMA_VERSION,
         "app": {"name": app.name, "command": command.text, "role": command.role},
-        "configuration": {"platform": platform, "run": settings},
+        "configuration": {"platform": c.platform, "run": settings},
         "versions": versions(),
         **engine,
         "program": program_counters(app, outcome.console),
     }
     if settings["load"]["iperf"] is not None:
         result["iperf"] = iperf.summary(result)
+    if settings["far"] == "tap":
+        result["warnings"] = ["wire: joined to a TAP; another run gives another result", *result["warnings"]]
     if trace is not None:
         result["trace"] = trace.summary
         result["warnings"] = [*trace.warnings, *result["warnings"]]
@@ -439,7 +301,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     }
     entries = (
         profile.resolve(outcome.message["profile"], outcome.console, g.archives, list(g.files.values()))
-        if r.profile
+        if settings["profile"]
         else None
     )
     return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])
@@ -475,6 +337,9 @@ def write(folder: Path, done: Execution) -> None:
         partial = folder / f".{name}.part"
         partial.write_text(text)
         partial.rename(folder / name)
+    if done.other is not None:
+        (folder / OTHER).mkdir(exist_ok=True)
+        write(folder / OTHER, done.other)
 
 
 def dump(result: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
         changes=tuple(changes),
         engine={"start_at": "never", "timing": "blocks", "host_speed": True},
     )
-    platform, settings, app, command, _ = run.check(request)
+    platform, settings, app, command, *_ = run.check(request)
     g = run.guest(app, platform, replace(command, text="true"))
     machine = vm.Machine(
         platform,

@@ -160,6 +160,7 @@ class Machine:
         accel: str = "",
         trials: bool = False,
         capture: Path | None = None,
+        far: int | None = None,
     ):
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
@@ -173,6 +174,9 @@ class Machine:
         self.initrd = self._keep(anonymous("wiretime-initrd", initramfs(g)))
         self.console = self._keep(anonymous("wiretime-console"))
         self.capture = self._file(capture) if capture else -1
+        self._process: subprocess.Popen[bytes] | None = None
+        # What is at the far end of the wire; its owner is this machine from here on.
+        outside = [] if far is None else [f"far={self._keep(far)}"]
         self.output, output = os.pipe()
         self._keep(output)
         # Trials of one boot are asked for here.
@@ -213,6 +217,7 @@ class Machine:
                 f"output={output}",
                 *([f"input={asked}"] if trials else []),
                 *([f"capture={self.capture}"] if capture else []),
+                *outside,
             ]
         )
         serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
@@ -287,6 +292,7 @@ class Machine:
             **options,
         )
         _running.add(process)
+        self._process = process
         try:
             yield process
         finally:
@@ -294,6 +300,11 @@ class Machine:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    def kill(self) -> None:
+        """End QEMU, where it runs."""
+        if self._process is not None:
+            self._process.kill()
 
     def run(
         self,

@@ -118,7 +118,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
     // SAFETY: plain query.
     while unsafe { internals::all_cpu_threads_idle() } {
         let timer = next_timer();
-        let device = e.run.next_device_time();
+        let device = e.run.next_device_time(timer);
         let Some(t) = [timer, device].into_iter().flatten().min() else {
             really_wait(e);
             return;

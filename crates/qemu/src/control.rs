@@ -47,6 +47,18 @@ pub enum StartAt {
     Never,
 }
 
+/// What is at the other end of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FarEnd {
+    /// The generator.
+    None,
+    /// A TAP of this machine.
+    Tap,
+    /// Another simulated host.
+    Host,
+}
+
 /// What the program does with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -94,6 +106,7 @@ pub struct RunSettings {
     /// Charge cycles to blocks of instructions.
     pub profile: bool,
     pub role: Role,
+    pub far: FarEnd,
     pub mac: [u8; 6],
     pub start_at: StartAt,
     pub timing: Timing,
@@ -118,6 +131,8 @@ pub struct Config {
     input: Option<OwnedFd>,
     /// Where the capture of the wire goes.
     capture: Option<OwnedFd>,
+    /// The far end of the wire.
+    far: Option<OwnedFd>,
 }
 
 /// A trial: another measurement in the same boot, under another load.
@@ -135,7 +150,7 @@ pub struct Trial {
 
 impl Config {
     /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
-    /// `input=FD` and `capture=FD`.
+    /// `input=FD`, `capture=FD` and `far=FD`.
     pub fn load(args: &[String]) -> Result<Self, String> {
         let value = |key: &str| {
             args.iter()
@@ -159,7 +174,13 @@ impl Config {
             output: fd("output")?,
             input: if value("input").is_ok() { Some(fd("input")?) } else { None },
             capture: if value("capture").is_ok() { Some(fd("capture")?) } else { None },
+            far: if value("far").is_ok() { Some(fd("far")?) } else { None },
         })
+    }
+
+    /// The far end of the wire, where it is outside.
+    pub fn far(&self) -> Option<OwnedFd> {
+        self.far.as_ref().and_then(|fd| fd.try_clone().ok())
     }
 
     /// The file of the capture, where one is wanted.

@@ -14,7 +14,8 @@ STATISTICS = r"statistics: received \d+ sent (\d+) dropped (\d+)"
 GENERATOR = "02:00:00:00:00:01"
 
 
-def _testpmd(s: Setup) -> str:
+def testpmd_line(s: Setup, mode: str) -> str:
+    """Return testpmd's command line."""
     words = [f"--rxd={RING}", f"--txd={RING}", f"--total-num-mbufs={s.mbufs}"]
     if s.jumbo:
         # Frames above the standard size need the driver's permission, and buffers that hold them whole.
@@ -23,7 +24,7 @@ def _testpmd(s: Setup) -> str:
         words += [f"--rxq={s.queues}", f"--txq={s.queues}", "--rss-udp"]
     if s.ports > 1:
         words.append("--port-topology=chained")
-    return f"dpdk-testpmd {s.eal} -- --forward-mode=macswap --nb-cores={s.workers} {' '.join(words)}"
+    return f"dpdk-testpmd {s.eal} -- --forward-mode={mode} --nb-cores={s.workers} {' '.join(words)}"
 
 
 def _testpmd_role(words: Sequence[str]) -> str:
@@ -35,7 +36,7 @@ TESTPMD = App(
     name="testpmd",
     summary="DPDK's dpdk-testpmd (Debian's binary), forwarding with MAC addresses swapped",
     stresses="I/O: descriptors, DMA, PCIe, the LLC; headers are read",
-    line=_testpmd,
+    line=lambda s: testpmd_line(s, "macswap"),
     archives=("dpdk",),
     memory=buffers_mib,
     role=_testpmd_role,
@@ -171,4 +172,6 @@ MEMCACHED_DPDK = _own(
     says="",
 )
 
-DPDK = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXPTX, MEMCACHED_DPDK)
+# What any packets keep busy.
+FORWARDERS = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXPTX)
+DPDK = (*FORWARDERS, MEMCACHED_DPDK)

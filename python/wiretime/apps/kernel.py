@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from wiretime.apps.model import ANSWERS, App, Setup
+from wiretime.apps.model import ANSWERS, GUEST_HOST, App, Setup
 
-ADDRESSES = (
-    "/usr/bin/ip addr add 10.0.0.2/8 dev eth0 && /usr/bin/ip -6 addr add 2001:2:0:1::2/32 dev eth0 nodad && "
-    "/usr/bin/ip link set eth0 up"
-)
+
+def addresses(host: int = GUEST_HOST) -> str:
+    """Return what gives a host its addresses."""
+    return (
+        f"/usr/bin/ip addr add 10.0.0.{host}/8 dev eth0 && "
+        f"/usr/bin/ip -6 addr add 2001:2:0:1::{host}/32 dev eth0 nodad && /usr/bin/ip link set eth0 up"
+    )
+
+
 # The link's watchdog and the neighbour's first look are over by then.
 SETTLE = "sleep 3"
 
@@ -19,10 +24,15 @@ INTERRUPTS = "for i in /proc/irq/*/smp_affinity_list; do echo 0 >$i; done 2>/dev
 
 def _line(program: str) -> str:
     """Return a line that starts a server, says that it is ready, and ends it when asked to."""
-    return f"{ADDRESSES} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
+    return f"{addresses()} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
 
 
-def _app(**about: Any) -> App:
+def pinned(s: Setup, program: str) -> str:
+    """Return a program on a core apart from the interrupts', where there is one: as in published measurements."""
+    return f"taskset {1 << min(1, s.cores - 1):x} {program}"
+
+
+def kernel_app(**about: Any) -> App:
     """Return an application of this kind: a server that says when it is ready."""
     return App(
         **about,
@@ -36,14 +46,14 @@ def _app(**about: Any) -> App:
 
 
 def _ping(_: Setup) -> str:
-    return f"{ADDRESSES} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
+    return f"{addresses()} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
 
 
 def _udpecho(s: Setup) -> str:
     return _line(f"udpecho 8192 {shlex.join(s.extra)}".strip())
 
 
-PING = _app(
+PING = kernel_app(
     name="ping",
     summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
     stresses="interrupts, NAPI, the kernel's receive and transmit paths",
@@ -52,7 +62,7 @@ PING = _app(
     traffic="ping",
 )
 
-UDPECHO = _app(
+UDPECHO = kernel_app(
     name="udpecho",
     summary="datagrams sent back through the kernel's sockets",
     stresses="interrupts, NAPI, sockets, system calls, copies",
@@ -67,7 +77,7 @@ def _memcached(s: Setup) -> str:
     return _line(f"memcached -u root -l 10.0.0.2 -p 0 -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}".strip())
 
 
-MEMCACHED = _app(
+MEMCACHED = kernel_app(
     name="memcached",
     summary="memcached (Debian's binary), asked over UDP through the kernel",
     stresses="interrupts, NAPI, sockets, system calls, scheduling, hashing",
@@ -85,13 +95,14 @@ def _stat(when: str) -> str:
 
 
 def _iperf3(s: Setup) -> str:
-    # Interrupts are core 0's, the program has another where there is one: as in published measurements.
-    server = f"taskset {1 << min(1, s.cores - 1):x} iperf3 -s -1 -J {shlex.join(s.extra)}".strip()
+    server = pinned(s, f"iperf3 -s -1 -J {shlex.join(s.extra)}".strip())
     ready = f"{SETTLE} && {{ {INTERRUPTS}; }} && {_stat('a')} && wtctl mark 1"
-    return f"{ADDRESSES} && {{ {server} & }} && {ready} && wait $! && {_stat('b')}"
+    # A client outside is not told when the measurement is over.
+    end = "wtctl wait-stop && { kill $!; wait; true; }" if s.load["far"] else "wait $!"
+    return f"{addresses()} && {{ {server} & }} && {ready} && {end} && {_stat('b')}"
 
 
-IPERF3 = _app(
+IPERF3 = kernel_app(
     name="iperf3",
     summary="iperf3's server (Debian's binary); the client is at the other end of the wire, over a TCP of its own",
     stresses="TCP or UDP of the kernel: segmentation, copies, acknowledgements, interrupts",

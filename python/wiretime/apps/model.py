@@ -23,6 +23,15 @@ BUFFER, BUFFER_JUMBO = 2176, 10240
 FORWARDS, ANSWERS, CONSUMES, SENDS = "forwards", "answers", "consumes", "sends"
 
 
+# Numbers of the guest and of another host on the network between them.
+GUEST_HOST, OTHER_HOST = 2, 1
+
+
+def mac_of(host: int) -> list[int]:
+    """Return the MAC address of a host's NIC."""
+    return [0x52, 0x54, 0x00, 0x12, 0x34, 0x54 + host]
+
+
 def value_of(words: Sequence[str], option: str) -> str | None:
     """Return what an option was given last among words of a command line."""
     found = None
@@ -43,6 +52,9 @@ class Setup:
     longest: int
     load: Mapping[str, Any]
     extra: Sequence[str] = ()
+    # Which host it is, and what a client in another host is asked to do.
+    host: int = GUEST_HOST
+    client: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def cores(self) -> int:

@@ -10,7 +10,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from wiretime.apps.kernel import ADDRESSES
+from wiretime.apps.kernel import addresses
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS, App, Setup
 from wiretime.errors import WiretimeError, unknown
 
@@ -74,7 +74,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
 
     def line(s: Setup) -> str:
         # Its arguments follow; "{eal}" among them stands for cores and memory channels.
-        return f"{ADDRESSES} && {start}" if own.kernel else f"env {start}"
+        return f"{addresses()} && {start}" if own.kernel else f"env {start}"
 
     return App(
         name=program.name,

@@ -5,6 +5,7 @@
 
 use super::arrivals::{Arrivals, Departures};
 use super::clients::{Clients, ClosedLoop};
+use super::far::{Far, FarStats, Timed};
 use super::flows::{Flows, Picker};
 use super::frames::{Frames, Internet, Kind, Packet, Traffic};
 use super::iperf::{Iperf, IperfLoad, IperfReport};
@@ -65,6 +66,8 @@ pub struct Load {
     pub store: Option<StoreLoad>,
     /// What an iperf3 client does, instead of anything else.
     pub iperf: Option<IperfLoad>,
+    /// Frames come from the far end of the wire, instead of anything else.
+    pub far: bool,
     /// Start of the random numbers.
     pub seed: u64,
 }
@@ -96,6 +99,7 @@ impl Default for Load {
             play: None,
             store: None,
             iperf: None,
+            far: false,
             seed: 0,
         }
     }
@@ -122,6 +126,7 @@ pub struct Generator {
     replay: Option<Replay>,
     store: Option<StoreClients>,
     iperf: Option<Iperf>,
+    far: Option<Far>,
     /// Before the load, or instead of it: packets at this time and so far apart.
     trickle: Option<(Ps, Ps)>,
     /// The next packet of the load: when it wants to leave, and its bytes where they are from a trace.
@@ -155,7 +160,7 @@ impl Generator {
         }
         let mean = load.mean_length();
         let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(link.1));
-        let paced = load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
+        let paced = !load.far && load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
         if load.store.is_some() != (load.traffic == Traffic::Memcached) {
@@ -177,6 +182,7 @@ impl Generator {
             replay: None,
             store: load.store.as_ref().map(|s| StoreClients::new(s, load.seed)).transpose()?,
             iperf: load.iperf.as_ref().map(|s| Iperf::new(s, load.seed)).transpose()?,
+            far: load.far.then(Far::default),
             trickle: None,
             own: first,
             wanted: Ps::MAX,
@@ -207,6 +213,7 @@ impl Generator {
         }
         self.pace = match (&l.clients, l.play) {
             (Some(spec), _) => Pace::Closed(Clients::new(spec, t, l.seed)),
+            _ if l.far => Pace::Captured(0),
             (None, Some(Play { clock: TraceClock::Captured { .. }, .. })) => Pace::Captured(t),
             (None, _) => Pace::Open(Departures::new(l.arrivals, (l.rate, l.mean_length()), self.link.0, t, l.seed)),
         };
@@ -255,7 +262,7 @@ impl Generator {
     /// Whether nothing is left to send, ever.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.wanted == Ps::MAX && !matches!(self.pace, Pace::Closed(_))
+        self.wanted == Ps::MAX && self.far.is_none() && !matches!(self.pace, Pace::Closed(_))
     }
 
     /// Number of the load's next packet.
@@ -282,7 +289,12 @@ impl Generator {
         }
         let destination = self.frames.destination();
         let (mut captured, own) = (0, &mut self.own);
-        if self.store.is_some() {
+        if let Some(far) = &mut self.far {
+            let Some((at, bytes)) = far.next() else { return };
+            self.own_bytes = bytes;
+            captured = at;
+            (own.kind, own.length, own.flow) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS, 0);
+        } else if self.store.is_some() {
             own.flow = self.picker.next();
             self.make_request();
         } else if let (Some(replay), Some(_)) = (&mut self.replay, self.load.play) {
@@ -395,6 +407,35 @@ impl Generator {
         true
     }
 
+    /// Frames leave the far end, in order of time.
+    pub fn far_brings(&mut self, frames: impl Iterator<Item = Timed>) {
+        let Some(far) = &mut self.far else { return };
+        frames.for_each(|(t, frame)| far.brings(t, frame));
+        if self.wanted == Ps::MAX {
+            self.draw();
+            self.decide();
+        }
+    }
+
+    /// The port sends a frame whose first bit leaves at `t`.
+    #[inline]
+    pub fn far_takes(&mut self, t: Ps, frame: &[u8]) {
+        if let Some(far) = &mut self.far {
+            far.takes(t, frame);
+        }
+    }
+
+    /// Frames on their way to the far end.
+    pub fn to_far(&mut self) -> impl Iterator<Item = Timed> + '_ {
+        self.far.iter_mut().flat_map(Far::outgoing)
+    }
+
+    /// What passed between here and the far end.
+    #[must_use]
+    pub fn far_stats(&self) -> FarStats {
+        self.far.as_ref().map(|f| f.stats.clone()).unwrap_or_default()
+    }
+
     /// When the client has to be woken.
     #[must_use]
     pub fn wakes(&mut self) -> Ps {
@@ -437,7 +478,7 @@ impl Generator {
 
     /// A frame came at `t` that answers nothing; whether there is something to say to it, which changes what leaves next.
     pub fn asked(&mut self, frame: &[u8], t: Ps) -> bool {
-        if self.iperf.is_some() && Stack::takes(frame) {
+        if self.far.is_some() || self.iperf.is_some() && Stack::takes(frame) {
             return false; // heard
         }
         if self.answers.len() >= ANSWERS_MAX {

@@ -8,6 +8,7 @@
 
 mod arrivals;
 mod clients;
+mod far;
 mod flows;
 mod frames;
 mod generator;
@@ -24,6 +25,7 @@ mod tap;
 
 pub use arrivals::Arrivals;
 pub use clients::ClosedLoop;
+pub use far::{FarStats, Timed};
 pub use flows::{Flows, Spread, Vary};
 pub use frames::{Internet, Kind, Packet, Traffic, ETHERNET, PEER, PROBE_BYTES};
 pub use generator::{Generator, Load, ANSWER, ID_BITS};
@@ -39,3 +41,5 @@ pub use tap::{Passage, Seen, Tap};
 pub const FCS: u32 = 4;
 /// Bytes of the longest frame, FCS included.
 pub const FRAME_MAX: u32 = *sizes::LENGTHS.end();
+/// Bytes of the shortest frame, FCS included.
+pub const FRAME_MIN: u32 = *sizes::LENGTHS.start();

@@ -1,6 +1,7 @@
 //! A run: its stages, the models it drives, and what is measured when.
 //!
 //! - `stage`: from boot to the end, decided at window boundaries.
+//! - `far`: what is at the other end of the wire, where it is outside.
 //! - `nics`: doorbells, polls, DMA, interrupts.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
 //! - `pages`: the guest's page tables, for the TLB models.
@@ -8,6 +9,7 @@
 //! - `report`: the result.
 
 mod capture;
+mod far;
 mod hidden;
 mod nics;
 mod pages;
@@ -79,6 +81,8 @@ pub struct Run {
     stopped: Ps,
     /// The capture of the wire, where one is wanted.
     capture: Option<capture::Capture>,
+    /// What is at the other end of the wire, where it is outside.
+    outside: far::Outside,
 }
 
 /// How late cores saw DMA writes.
@@ -130,6 +134,7 @@ impl Run {
             occupancy_step: 1,
             begin: 0,
             stopped: 0,
+            outside: far::Outside::new(s.far, config.far(), p)?,
             capture: config.capture().map(|file| capture::Capture::new(file, p)),
         })
     }

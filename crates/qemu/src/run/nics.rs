@@ -1,5 +1,6 @@
 //! How a run drives the NICs: doorbells and polls of cores, time, DMA writes, interrupts.
 
+use super::far::Outside;
 use super::{lock, Run};
 use crate::internals;
 use std::ffi::{c_void, CString};
@@ -145,6 +146,15 @@ impl Run {
 
     /// Simulates the devices up to `end`.
     pub fn advance_devices(&mut self, end: Ps) {
+        if matches!(self.outside, Outside::Nothing) {
+            self.simulate_devices(end);
+        } else {
+            self.advance_with_far_end(end);
+        }
+    }
+
+    /// Simulates them with what has come from the far end of the wire so far.
+    pub fn simulate_devices(&mut self, end: Ps) {
         let untimed = !self.full_timing_of(self.stage);
         let mut nics = lock(&self.nics);
         let nics = &mut *nics;
@@ -186,8 +196,8 @@ impl Run {
         self.lateness.max = self.lateness.max.max(late);
     }
 
-    /// When a device acts next.
-    pub fn next_device_time(&self) -> Option<Ps> {
+    /// When a device acts next, as far as is known here.
+    pub fn own_device_time(&self) -> Option<Ps> {
         let event = lock(&self.nics).devices.iter().filter_map(|d| d.port.next_time()).min();
         let write = (self.places.next_write != Ps::MAX).then_some(self.places.next_write);
         [event, write].into_iter().flatten().min()

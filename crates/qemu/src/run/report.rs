@@ -2,7 +2,7 @@
 
 use super::processor::{Times, KINDS};
 use super::{lock, Run};
-use crate::control::{Role, RunSettings};
+use crate::control::{FarEnd, Role, RunSettings};
 use crate::vfio::Nics;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -93,6 +93,7 @@ fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
         "receive": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.receive, &b.receive))),
         "transmit": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.transmit, &b.transmit))),
         "io": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.io, &b.io))),
+        "far": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.far, &b.far))),
         "ports": a.ports.iter().zip(&b.ports).map(|(a, b)| port(a, b)).collect::<Vec<_>>(),
     })
 }
@@ -290,8 +291,12 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let latencies = &nics.shared.sink.latencies;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
+    // What is outside recognises its answers itself.
+    let outside = run.settings.far != FarEnd::None;
     let lost = match run.settings.role {
-        Role::Consumes => {
+        Role::Forwards | Role::Sends => cohort.offered - cohort.forwarded,
+        Role::Answers if !outside => cohort.offered - cohort.forwarded,
+        Role::Answers | Role::Consumes => {
             cohort.filtered
                 + cohort.dma_drop
                 + cohort.core_drop
@@ -299,7 +304,6 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
                 + cohort.host_drop
                 + cohort.lost_in_reset
         }
-        _ => cohort.offered - cohort.forwarded,
     };
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
     let late = lateness(&nics);

@@ -117,10 +117,14 @@ impl Run {
                 self.end = Some(self.snapshot(t));
             }
             let profile = self.settings.profile.then(|| self.profile.report(&self.ram));
+            self.unplug();
             self.write_capture(t, true);
             let result = report::result(self, t, status);
             let trace = report::trace(self);
             return Some((json!({ "result": result, "profile": profile, "trace": trace, "host": self.host() }), 0));
+        }
+        if self.far_end_lost() && self.stage == Stage::Traffic {
+            return Some(self.failure("peer", "the other host ended before the measurement was over"));
         }
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
@@ -203,6 +207,7 @@ impl Run {
                 return None;
             }
             lock(&self.nics).devices.iter_mut().for_each(|d| d.port.stop_traffic(t));
+            self.unplug();
             self.stage = Stage::Draining;
             self.stopped = t;
             self.clocks.draining = Some(Instant::now());
@@ -240,6 +245,7 @@ impl Run {
     /// The load in force starts at `t`: warm-up, then the measurement.
     fn begin_load(&mut self, t: Ps) {
         self.begin = t;
+        self.plug(t);
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
         self.occupancy_step = (duration / report::OCCUPANCY_POINTS).max(1);
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());

@@ -19,7 +19,7 @@ use super::transmit::Transmit;
 use crate::dma::{DmaWrites, Stream};
 use crate::memory::{GuestMemory, MemorySystem, Object};
 use crate::params::Platform;
-use crate::wire::{Generator, Load, Source, Tap, ANSWER, ID_BITS};
+use crate::wire::{Generator, Load, Source, Tap, Timed, ANSWER, ID_BITS};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
 
@@ -224,6 +224,23 @@ impl<C: Controller> Port<C> {
     /// Where a trace comes from, for loads that play one.
     pub fn set_source(&mut self, source: Box<dyn Source>) {
         self.generator.set_source(source);
+    }
+
+    /// Frames leave the far end of the wire, where there is one: in order of time, none of them in this port's past.
+    pub fn far_brings(&mut self, frames: impl Iterator<Item = Timed>) {
+        self.generator.far_brings(frames);
+        self.schedule();
+    }
+
+    /// Frames on their way to the far end.
+    pub fn to_far(&mut self) -> impl Iterator<Item = Timed> + '_ {
+        self.generator.to_far()
+    }
+
+    /// A frame to the far end is known at least so long before its first bit leaves.
+    #[must_use]
+    pub fn foresight(&self) -> Ps {
+        self.packet_latency
     }
 
     /// Whether the load has nothing left to send.

@@ -10,7 +10,7 @@ use crate::nic::receive::{ReceiveStats, RxQueue, RxQueueStats};
 use crate::nic::shared::Shared;
 use crate::nic::trace::{Record, What};
 use crate::nic::transmit::{TransmitStats, TxQueueStats};
-use crate::wire::{IperfReport, StoreStats};
+use crate::wire::{FarStats, IperfReport, StoreStats};
 use wiretime_base::Ps;
 
 /// Counters of a queue pair.
@@ -29,6 +29,7 @@ pub struct PortStats {
     pub receive: ReceiveStats,
     pub transmit: TransmitStats,
     pub io: IoStats,
+    pub far: FarStats,
     pub queues: Vec<QueueStats>,
 }
 
@@ -60,6 +61,7 @@ impl<C: Controller> Port<C> {
             receive: self.receive.stats.clone(),
             transmit: self.transmit.stats.clone(),
             io: self.engine.stats(),
+            far: self.generator.far_stats(),
             queues: (0..queues.min(self.receive.queues.len())).map(queue).collect(),
         }
     }

@@ -213,7 +213,7 @@ impl<C: Controller> Port<C> {
         let (pads, begin) = (self.registers.pads(), t + self.packet_latency);
         let (wire, line, gap) = (&mut self.wire_out, self.line, self.gap);
         let (spare, outgoing, events) = (&mut tx.spare, &mut tx.outgoing, &mut self.events);
-        let (trace, tap) = (&mut self.trace, &mut self.tap);
+        let (trace, tap, generator) = (&mut self.trace, &mut self.tap, &mut self.generator);
         let mut occupied = 0;
         let sound = offload::frames(&mut packet, &o, &mut self.scratch, |frame| {
             let mut bytes = spare.pop().unwrap_or_default();
@@ -230,6 +230,8 @@ impl<C: Controller> Port<C> {
             if tap.window.contains(&start) {
                 tap.record(start, Passage::Out, (id, queue), &bytes);
             }
+            // Told as soon as it is known: a far end simulates ahead by so much.
+            generator.far_takes(start, &bytes);
             trace.note(start, What::Frame { id, until: end, bytes: length as u32, out: true });
             occupied += bytes.len() as u64;
             outgoing.push_back(Outgoing { bytes, queue, carries: carries.take() });

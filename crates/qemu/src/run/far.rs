@@ -1,0 +1,275 @@
+//! The far end of the wire, where it is outside: a second simulated host, or a TAP of this machine.
+//!
+//! A second host is another QEMU whose engine simulates the same time. Each tells the other the frames that it sends, before
+//! their first bit leaves, and a promise: it sends nothing that it has not told before that time. A frame takes a cable to
+//! arrive, so each may simulate its NIC that much beyond the other's promise and no more. How far ahead either is depends on
+//! the host; what it computes does not. The times of both count from the start of their traffic; before it, and after either
+//! is done, the wire is cut.
+//!
+//! A TAP's frames come whenever the world sends them: nothing about such a run is deterministic.
+
+use super::{lock, Run, Stage};
+use crate::clock;
+use crate::control::FarEnd;
+use nix::errno::Errno;
+use nix::sys::socket::{recv, send, MsgFlags};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use wiretime_base::Ps;
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
+
+/// How often the TAP is looked at while the guest idles: below what a person's network takes.
+const TAP_POLL: Ps = 100_000_000;
+/// Looks at the socket before this thread sleeps: the other simulator is mostly about to answer.
+const SPINS: u32 = 4000;
+/// A promise without end: nothing more will be sent.
+const BYE: Ps = Ps::MAX;
+/// Promise and length of the frames behind it; time and length of each.
+const HEADER: usize = 12;
+
+/// What is at the other end.
+pub enum Outside {
+    /// Nothing of ours.
+    Nothing,
+    /// The world.
+    Tap(File),
+    /// Another simulated host.
+    Host(Host),
+}
+
+impl Outside {
+    /// As the run says.
+    pub fn new(kind: FarEnd, fd: Option<OwnedFd>, p: &Platform) -> Result<Self, String> {
+        match (kind, fd) {
+            (FarEnd::None, _) => Ok(Self::Nothing),
+            (FarEnd::Tap, Some(fd)) => Ok(Self::Tap(File::from(fd))),
+            (FarEnd::Host, Some(fd)) if p.quantum() <= p.lookahead() => Ok(Self::Host(Host::new(fd, p))),
+            (FarEnd::Host, Some(_)) => Err("system.quantum: at most the lookahead, with another host".into()),
+            _ => Err("plugin argument far= is missing".into()),
+        }
+    }
+}
+
+/// The connection to another simulated host.
+pub struct Host {
+    socket: OwnedFd,
+    received: Vec<u8>,
+    /// When our traffic started, while the wire is whole.
+    zero: Option<Ps>,
+    /// Promises, in time of the wire.
+    theirs: Ps,
+    ours: Ps,
+    /// From a frame's first bit to its arrival at the other end: at least.
+    cable: Ps,
+    /// It went without a word.
+    pub lost: bool,
+}
+
+impl Host {
+    fn new(socket: OwnedFd, p: &Platform) -> Self {
+        let cable = p.link.rate.time_of(FRAME_MIN.into()) + p.link.latency.ps();
+        Self { socket, received: Vec::new(), zero: None, theirs: 0, ours: 0, cable, lost: false }
+    }
+
+    /// Up to when every arrival is known.
+    fn known(&self) -> Ps {
+        self.zero.unwrap_or(0).saturating_add(self.theirs).saturating_add(self.cable)
+    }
+
+    /// Tells frames, and that nothing else leaves before `promise`.
+    fn tell(&mut self, promise: Ps, frames: impl Iterator<Item = Timed>) {
+        let Some(zero) = self.zero else { return };
+        let mut message = vec![0; HEADER];
+        for (t, frame) in frames {
+            message.extend_from_slice(&t.saturating_sub(zero).to_le_bytes());
+            message.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+            message.extend_from_slice(&frame);
+        }
+        let promise = if promise == BYE { BYE } else { promise.saturating_sub(zero) };
+        if message.len() == HEADER && promise <= self.ours {
+            return;
+        }
+        self.ours = self.ours.max(promise);
+        let length = (message.len() - HEADER) as u32;
+        message[..8].copy_from_slice(&self.ours.to_le_bytes());
+        message[8..HEADER].copy_from_slice(&length.to_le_bytes());
+        let mut rest = &message[..];
+        while !rest.is_empty() {
+            match send(self.socket.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL) {
+                Ok(n) => rest = &rest[n..],
+                Err(Errno::EINTR) => {}
+                Err(_) => return, // it has gone: what it said last tells why
+            }
+        }
+    }
+
+    /// Nothing more is sent.
+    pub fn bye(&mut self) {
+        self.tell(BYE, std::iter::empty());
+        self.zero = None;
+    }
+
+    /// Waits for what it tells next, and takes whatever else it has told: each answer to each message would be one more
+    /// under way.
+    fn listen(&mut self) -> Vec<Timed> {
+        let mut list = Vec::new();
+        let mut spins = 0;
+        loop {
+            let heard = self.parse(&mut list);
+            let mut buffer = [0; 16384];
+            let wait = !heard && spins >= SPINS;
+            let flags = if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
+            match recv(self.socket.as_raw_fd(), &mut buffer, flags) {
+                Ok(got @ 1..) => self.received.extend_from_slice(&buffer[..got]),
+                Err(Errno::EAGAIN) if heard => return list,
+                Err(Errno::EAGAIN) => spins += 1,
+                Err(Errno::EINTR) => {}
+                _ => {
+                    self.lost = self.theirs != BYE;
+                    self.theirs = BYE;
+                    return list;
+                }
+            }
+        }
+    }
+
+    /// Takes the messages that are here as a whole; whether there is one.
+    fn parse(&mut self, list: &mut Vec<Timed>) -> bool {
+        let zero = self.zero.unwrap_or(0);
+        let mut at = 0;
+        while let Some(header) = self.received.get(at..at + HEADER) {
+            let end = at + HEADER + word(header, 8) as usize;
+            let promise = long(header, 0);
+            let Some(mut frames) = self.received.get(at + HEADER..end) else { break };
+            while let Some((header, rest)) = frames.split_at_checked(HEADER) {
+                let (frame, rest) = rest.split_at((word(header, 8) as usize).min(rest.len()));
+                list.push((zero.saturating_add(long(header, 0)), frame.to_vec()));
+                frames = rest;
+            }
+            self.theirs = self.theirs.max(promise);
+            at = end;
+        }
+        self.received.drain(..at);
+        at > 0
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// Frames that the TAP has now.
+fn read_tap(tap: &mut File) -> VecDeque<Vec<u8>> {
+    let mut frames = VecDeque::new();
+    let mut buffer = [0; FRAME_MAX as usize];
+    while let Ok(n @ 1..) = tap.read(&mut buffer) {
+        let mut frame = buffer[..n].to_vec();
+        frame.resize(n.max((FRAME_MIN - FCS) as usize), 0);
+        frames.push_back(frame);
+    }
+    frames
+}
+
+impl Run {
+    /// The wire is whole from `t` on.
+    pub fn plug(&mut self, t: Ps) {
+        if let Outside::Host(host) = &mut self.outside {
+            host.zero = Some(t);
+        }
+    }
+
+    /// And is cut.
+    pub fn unplug(&mut self) {
+        if let Outside::Host(host) = &mut self.outside {
+            host.bye();
+        }
+    }
+
+    /// Whether the other host has gone without a word.
+    pub fn far_end_lost(&self) -> bool {
+        matches!(&self.outside, Outside::Host(h) if h.lost)
+    }
+
+    /// Devices up to `end`, as far as the far end lets them, until it does.
+    #[cold]
+    pub fn advance_with_far_end(&mut self, end: Ps) {
+        match std::mem::replace(&mut self.outside, Outside::Nothing) {
+            Outside::Nothing => self.simulate_devices(end),
+            Outside::Tap(mut tap) => {
+                let now = clock::published();
+                let frames = read_tap(&mut tap);
+                if self.stage == Stage::Traffic {
+                    lock(&self.nics).devices[0].port.far_brings(frames.into_iter().map(|f| (now, f)));
+                }
+                self.simulate_devices(end);
+                for (_, frame) in lock(&self.nics).devices[0].port.to_far() {
+                    let _ = tap.write(&frame); // a world that does not listen is nothing to us
+                }
+                self.outside = Outside::Tap(tap);
+            }
+            Outside::Host(mut host) => {
+                while host.zero.is_some() {
+                    let step = end.min(host.known());
+                    self.simulate_devices(step);
+                    let mut nics = lock(&self.nics);
+                    let port = &mut nics.devices[0].port;
+                    host.tell(step + port.foresight(), port.to_far());
+                    if step >= end {
+                        break;
+                    }
+                    port.far_brings(host.listen().into_iter());
+                }
+                if host.zero.is_none() {
+                    self.simulate_devices(end);
+                    lock(&self.nics).devices[0].port.to_far().for_each(drop);
+                }
+                self.outside = Outside::Host(host);
+            }
+        }
+    }
+
+    /// All cores sleep: when a device acts next, unless the timer at `timer` comes before.
+    pub fn next_device_time(&mut self, timer: Option<Ps>) -> Option<Ps> {
+        let own = self.own_device_time();
+        if matches!(self.outside, Outside::Nothing) {
+            return own;
+        }
+        match std::mem::replace(&mut self.outside, Outside::Nothing) {
+            Outside::Tap(tap) => {
+                self.outside = Outside::Tap(tap);
+                let look = clock::published() + TAP_POLL;
+                Some(own.map_or(look, |own| own.min(look)))
+            }
+            Outside::Host(mut host) => {
+                let found = self.wait_for_host(&mut host, timer);
+                self.outside = Outside::Host(host);
+                found
+            }
+            Outside::Nothing => own,
+        }
+    }
+
+    /// Listens until the next thing to happen here is known. Cores that sleep ring no doorbell before something wakes them.
+    fn wait_for_host(&mut self, host: &mut Host, timer: Option<Ps>) -> Option<Ps> {
+        let lookahead = self.platform.lookahead();
+        loop {
+            let own = self.own_device_time();
+            let (device, timer, known) = (own.unwrap_or(Ps::MAX), timer.unwrap_or(Ps::MAX), host.known());
+            if host.zero.is_none() || device.min(timer) < known || host.theirs == BYE {
+                return own;
+            }
+            let mut nics = lock(&self.nics);
+            let port = &mut nics.devices[0].port;
+            let leaves = device.min(timer.min(known).saturating_add(lookahead));
+            host.tell(leaves.saturating_add(port.foresight()), std::iter::empty());
+            port.far_brings(host.listen().into_iter());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+"""What a user asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wiretime import apps, platforms
+
+GUEST_LIMIT = "60s"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for."""
+
+    app: str = "testpmd"
+    platform: str = platforms.DEFAULT
+    packet_size: int | str = 256
+    # None: 40 Gb/s; of a trace: its own clock.
+    rate: str | None = None
+    # None: 2 ms after 500 us; of a trace: all of it.
+    duration: str | None = None
+    warm_up: str | None = None
+    follow: str = "5ms"
+    seed: int = 1
+    changes: Sequence[str] = ()
+    app_args: str = ""
+    app_commands: str | None = None
+    timestamp_offset: int | None = None
+    guest_limit: str = GUEST_LIMIT
+    interval: str = "0ns"
+    profile: bool = False
+    nic: str | None = None
+    cores: int | None = None
+    queues: int = 1
+    ports: int | None = None
+    arrivals: str = "constant"
+    flows: int | None = None
+    flow_spread: str = "round-robin"
+    flow_vary: str = "ports"
+    internet: int = 4
+    clients: int | None = None
+    think: str = "0ns"
+    timeout: str = "10ms"
+    # Of a key-value store's clients: NAME=VALUE.
+    store: Sequence[str] = ()
+    # Of an iperf3 client: NAME=VALUE.
+    iperf: Sequence[str] = ()
+    replay: Path | None = None
+    speed: float = 1.0
+    loops: int = 1
+    lenient: bool = False
+    key: str | None = None
+    capture: str | None = None
+    drop_classes: str = "wiretime"
+    # What is at the other end of the wire: the generator, or a second simulated host.
+    peer: str = "generator"
+    # A TAP of this machine, instead of either.
+    tap: str | None = None
+    trace: str | None = None
+    # Of a user's own program.
+    own: apps.Own = field(default_factory=apps.Own)
+    # For the project's own tests; see the engine's settings.
+    engine: Mapping[str, Any] | None = None
