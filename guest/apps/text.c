@@ -30,6 +30,9 @@ static void refuse(struct request *r, const char *text)
     r->refusal = text;
 }
 
+/* What follows a line that makes no sense is read as a command by memcached, which it is not. */
+#define REFUSE_BEFORE(r, left, text) refuse(r, (left) > 0 ? text "ERROR\r\n" : text)
+
 static void read_set(struct request *r, const struct span *words, unsigned int n, const char *rest, size_t left)
 {
     struct span expiry;
@@ -52,11 +55,11 @@ static void read_set(struct request *r, const struct span *words, unsigned int n
     }
     if (words[1].length > KEY_MAX || !whole_number(&r->flags, UINT32_MAX, &value) ||
         !whole_number(&expiry, INT32_MAX, &value) || !whole_number(&r->bytes, INT32_MAX, &bytes)) {
-        refuse(r, FORMAT);
+        REFUSE_BEFORE(r, left, FORMAT);
         return;
     }
     if (left < 2 || bytes != left - 2 || memcmp(rest + bytes, "\r\n", 2) != 0) {
-        refuse(r, CHUNK);
+        REFUSE_BEFORE(r, left, CHUNK);
         return;
     }
     r->data.text = rest;

@@ -16,6 +16,7 @@ from wiretime import (
     apps,
     compare,
     doctor,
+    far,
     load,
     offered,
     packets,
@@ -390,6 +391,61 @@ def run_command(
         Path(json_output).write_text(run.dump(result))
     else:
         screen.print(report.table(result, host))
+
+
+class _Joined:
+    """Says when the guest can be reached, and counts its frames."""
+
+    def __init__(self, tap: str) -> None:
+        self.tap = tap
+        self.frames: tuple[int, int] | None = None
+
+    def __call__(self, p: Any) -> None:
+        if p["phase"] == "boot":
+            return
+        if self.frames is None:
+            here = far.ADDRESS.split("/")[0]
+            notes.print(f"{self.tap} is {here}; the guest is 10.0.0.2 and 2001:2:0:1::2; Ctrl-C ends", highlight=False)
+        self.frames = (p["frames"][0], p["frames"][1])
+
+
+@app.command("wire")
+def wire_command(
+    application: Application,
+    tap: Annotated[str, typer.Option(help="TAP of this machine; made, with an address, where there is none.")] = "wt0",
+    duration: Annotated[str | None, typer.Option(help="End after so much of the guest's time.")] = None,
+    platform: PlatformName = platforms.DEFAULT,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Join the wire to a TAP of this machine, to talk to the guest with ordinary programs.
+
+    Time passes as fast as here, instructions take a fixed time, and nothing about it is deterministic.
+    """
+    request = run.Request(
+        application,
+        platform,
+        tap=tap,
+        duration=duration or run.EVER,
+        warm_up="0ns",
+        nic=nic,
+        cores=cores,
+        queues=queues,
+        changes=tuple(changes or ()),
+        app_args=app_args,
+        engine={"timing": "blocks", "host_speed": True},
+    )
+    joined = _Joined(tap)
+    try:
+        done = run.execute(request, joined)
+    except KeyboardInterrupt:
+        there, back = joined.frames or (0, 0)
+        notes.print(f"{there} frames to the guest, {back} from it", highlight=False)
+        return
+    screen.print(report.table(done.result, done.host))
 
 
 def _request(

@@ -74,7 +74,10 @@ UDPECHO = kernel_app(
 
 
 def _memcached(s: Setup) -> str:
-    return _line(f"memcached -u root -l 10.0.0.2 -p 0 -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}".strip())
+    # Ordinary clients, who come from outside, speak TCP.
+    tcp = 11211 if s.load["far"] else 0
+    words = f"memcached -u root -l 10.0.0.2 -p {tcp} -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
+    return _line(words.strip())
 
 
 MEMCACHED = kernel_app(

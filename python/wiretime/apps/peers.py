@@ -10,7 +10,6 @@ from wiretime.apps.model import GUEST_HOST, SENDS, App, Setup, buffers_mib, mac_
 from wiretime.errors import WiretimeError
 
 FOREVER = 3600
-FCS = 4
 
 
 def _client(s: Setup, program: str) -> str:
@@ -32,7 +31,7 @@ def _iperf3(s: Setup) -> str:
 
 def _flowgen(s: Setup) -> str:
     mac = ":".join(f"{byte:02x}" for byte in mac_of(GUEST_HOST))
-    return f"{testpmd_line(s, 'flowgen')} --txpkts={s.longest - FCS} --eth-peer=0,{mac}"
+    return f"{testpmd_line(s, 'flowgen')} --txpkts={s.longest} --eth-peer=0,{mac}"
 
 
 IPERF3_CLIENT = kernel_app(

@@ -192,6 +192,12 @@ impl Run {
         }
     }
 
+    /// Frames from and to the far end, where it is outside.
+    pub fn far_frames(&self) -> Option<[u64; 2]> {
+        let far = (self.settings.far != FarEnd::None).then(|| lock(&self.nics).devices[0].port.far_stats())?;
+        Some([far.frames_in, far.frames_out])
+    }
+
     /// Whether the other host has gone without a word.
     pub fn far_end_lost(&self) -> bool {
         matches!(&self.outside, Outside::Host(h) if h.lost)

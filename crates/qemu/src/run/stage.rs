@@ -332,7 +332,7 @@ impl Run {
         let instructions: u64 = self.instructions.iter().sum();
         json!({
             "phase": phase, "simulated_ns": t / PS_PER_NS, "instructions": instructions,
-            "done_ns": done / PS_PER_NS, "total_ns": total / PS_PER_NS,
+            "done_ns": done / PS_PER_NS, "total_ns": total / PS_PER_NS, "frames": self.far_frames(),
         })
     }
 

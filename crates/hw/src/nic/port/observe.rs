@@ -61,7 +61,7 @@ impl<C: Controller> Port<C> {
             receive: self.receive.stats.clone(),
             transmit: self.transmit.stats.clone(),
             io: self.engine.stats(),
-            far: self.generator.far_stats(),
+            far: self.far_stats(),
             queues: (0..queues.min(self.receive.queues.len())).map(queue).collect(),
         }
     }
@@ -199,6 +199,12 @@ impl<C: Controller> Port<C> {
     #[must_use]
     pub fn iperf_report(&self) -> Option<IperfReport> {
         self.generator.iperf_report()
+    }
+
+    /// What passed between here and the far end of the wire.
+    #[must_use]
+    pub fn far_stats(&self) -> FarStats {
+        self.generator.far_stats()
     }
 
     /// Whether the rate wanted is above what the line carries at this size.
