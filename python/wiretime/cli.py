@@ -251,6 +251,9 @@ def run_command(
     app_commands: Annotated[
         str | None, typer.Option(help="Commands for the application's prompt, such as 'set fwd macswap retry; start'.")
     ] = None,
+    kernel_args: Annotated[
+        str, typer.Option(help="Further arguments of the guest's kernel, such as mitigations=off.")
+    ] = "",
     timestamp_offset: Annotated[
         int | None, typer.Option(help="Where the probe is in the packet.", show_default="42; 62 with --ip 6")
     ] = None,
@@ -338,6 +341,7 @@ def run_command(
         changes=tuple(changes or ()),
         app_args=app_args,
         app_commands=app_commands,
+        kernel_args=kernel_args,
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,
         interval=interval,
@@ -473,6 +477,15 @@ def _request(
     )
 
 
+def _sizes(application: str, packet_sizes: str) -> list[int]:
+    """Return the sizes of a search; requests to a store have lengths of their own, and count as the shortest."""
+    if application in apps.APPS and apps.get(application).traffic == "memcached":
+        if packet_sizes not in (STANDARD_SIZES, str(load.LENGTH_MIN)):
+            raise WiretimeError(f"--packet-sizes: not with {application}, whose requests have lengths of their own")
+        return [load.LENGTH_MIN]
+    return list(show.sizes_of(packet_sizes))
+
+
 def _tell(trial: search.Trial) -> None:
     notes.print(show.line_of(trial), highlight=False, soft_wrap=True)
 
@@ -509,7 +522,7 @@ def msb_command(
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
     request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
-    sizes, threshold = list(show.sizes_of(packet_sizes)), search.share(loss)
+    sizes, threshold = _sizes(application, packet_sizes), search.share(loss)
     if plot is not None:
         show.check_plot(plot)
     title = f"{application} on {platform}"
@@ -547,7 +560,7 @@ def rfc2544_command(
 ) -> None:
     """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
     request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
-    found = search.benchmarks(request, list(show.sizes_of(packet_sizes)), _tell, trial_length)
+    found = search.benchmarks(request, _sizes(application, packet_sizes), _tell, trial_length)
     screen.print(show.benchmarks(found))
 
 

@@ -29,6 +29,7 @@ class Request:
     changes: Sequence[str] = ()
     app_args: str = ""
     app_commands: str | None = None
+    kernel_args: str = ""
     timestamp_offset: int | None = None
     guest_limit: str = GUEST_LIMIT
     interval: str = "0ns"

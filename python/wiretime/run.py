@@ -24,6 +24,8 @@ from wiretime.setup.parts import GUEST, QEMU
 
 SCHEMA_VERSION = 1
 SERIES_MAX = 10_000
+# The kernel takes 2048 on arm64, ours included.
+KERNEL_ARGS_MAX = 1000
 EVER = "1000000s"
 TERMINATED = 128 + 15
 # Folder of what a second host leaves.
@@ -40,6 +42,15 @@ def _quantity(option: str, text: str, parse: Callable[[str], int]) -> int:
         return parse(text)
     except ValueError as e:
         raise WiretimeError(f"{option}: {e}") from None
+
+
+def _kernel_words(text: str) -> list[str]:
+    """Return the user's arguments of the kernel; it takes printable characters without quotes."""
+    if not re.fullmatch(r"[!#-&(-~ ]*", text) or len(text) > KERNEL_ARGS_MAX:
+        raise WiretimeError(
+            f"--kernel-args {text!r}: must be at most {KERNEL_ARGS_MAX} printable characters, no quotes"
+        )
+    return text.split()
 
 
 def _machine(r: Request) -> dict[str, Any]:
@@ -109,7 +120,7 @@ def check(r: Request) -> Checked:
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
     setup = apps.Setup(platform, queues, longest, asked, apps.words(r.app_args))
-    command = apps.command(app, setup, r.app_commands)
+    command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     sends = command.role == SENDS
     if sends:
         asked["packets"] = 0
@@ -167,7 +178,7 @@ def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[
 def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, with_symbols: bool = False) -> vm.Guest:
     """Return what runs in the guest for ``app``."""
     cores = platform["system"]["cores"]
-    arguments = [*app.kernel_arguments]
+    arguments = [*app.kernel_arguments, *command.kernel_arguments]
     if command.hugepages_mib:
         arguments += ["hugepagesz=2M", f"hugepages={command.hugepages_mib // 2}"]
     if cores > 1 and app.bind:

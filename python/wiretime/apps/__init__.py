@@ -11,7 +11,7 @@ from typing import Any
 
 from wiretime.apps.dpdk import DPDK
 from wiretime.apps.kernel import KERNEL
-from wiretime.apps.model import App, Command, Setup
+from wiretime.apps.model import KERNEL_RING, App, Command, Setup
 from wiretime.apps.user import Own, user
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import store
@@ -82,7 +82,8 @@ def command(app: App, s: Setup, commands: str | None = None) -> Command:
         text += f" {app.interactive}"
     if s.extra and app.takes_arguments:
         text += f" {shlex.join(s.extra)}".replace("'{eal}'", s.eal)
-    made = Command(text, app.memory(s), app.role(s.extra), s.ring(app.ring), texts=app.texts(s))
+    ring = KERNEL_RING[s.interface] if app.kernel else s.ring(app.ring)
+    made = Command(text, app.memory(s), app.role(s.extra), ring, texts=app.texts(s))
     if commands is None:
         return made
     typed = "\n".join(c.strip() for c in commands.split(";"))

@@ -14,6 +14,8 @@ DRIVER_MODULES = {
     "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
 }
 RING = 1024
+# What the kernel's drivers start with (E1000_DEFAULT_RXD, IXGBE_DEFAULT_RXD).
+KERNEL_RING = {"8254x": 256, "82599": 512}
 STANDARD_FRAME = 1518
 # Buffers of a queue beside both rings: what cores keep at hand, and bursts under way.
 BUFFERS_A_QUEUE = 552
@@ -171,3 +173,5 @@ class Command:
     start_input: str = ""
     stop_input: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
+    # The user's own arguments of the kernel.
+    kernel_arguments: tuple[str, ...] = ()

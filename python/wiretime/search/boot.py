@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from wiretime import load, run
+from wiretime import apps, load, run
 from wiretime.errors import WiretimeError
 from wiretime.search.trials import Asked, Length, Steps
 
@@ -25,6 +25,8 @@ SHORTEST = 64
 
 def link(request: run.Request) -> dict[str, Any]:
     """Return the link's parameters, the request checked."""
+    if apps.find(request.app, request.own).traffic == "iperf":
+        raise WiretimeError(f"{request.app} finds its rate by itself: `wiretime run {request.app}`")
     found: dict[str, Any] = run.check(replace(request, rate=WAKING)).platform["link"]
     return found
 

@@ -20,6 +20,8 @@ from wiretime.search.trials import Asked, Asking, Length, Tell, Trial, ask
 
 # The first trial of a size does not know its rate yet.
 FIRST_US = 400
+# An overload beyond this many times what is forwarded shows nothing more, and takes long.
+OVERLOAD = 8
 # A program that does not forward this much forwards nothing.
 LOWEST = 1e6
 # Relative width of a bracket that is narrow enough.
@@ -54,7 +56,8 @@ def find(
         return trial
 
     overload = yield from one(highest, FIRST_US)
-    overload = yield from one(highest, trial_length.microseconds(size, overload.forwarded))
+    load = min(highest, max(OVERLOAD * overload.forwarded, LOWEST))
+    overload = yield from one(load, trial_length.microseconds(size, overload.forwarded))
     if overload.loss <= threshold:
         return Found(size, trials, overload, None, True)
     low: Trial | None = None

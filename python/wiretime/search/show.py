@@ -24,11 +24,12 @@ TERMINAL_COLOURS = ("blue", "orange", "green", "magenta", "yellow", "cyan", "whi
 
 def gbps(bits: float) -> str:
     """Return a rate as a person reads it."""
-    return f"{bits / 1e9:.2f} Gb/s"
+    return f"{bits / 1e9:.2f} Gb/s" if bits >= 1e9 else f"{bits / 1e6:.1f} Mb/s"
 
 
 def _mpps(bits: float, size: int) -> str:
-    return f"{bits / 8 / size / 1e6:.2f}"
+    mpps = bits / 8 / size / 1e6
+    return f"{mpps:.2f}" if mpps >= 1 else f"{mpps:.4f}"
 
 
 def line_of(t: Trial) -> str:

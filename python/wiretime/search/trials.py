@@ -111,7 +111,10 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
         loss, concluded = growth / arrivals, "backlog grows"
     else:
         loss, concluded = 0.0, "backlog falls or stays" if left > FEW * ports else "no backlog"
-    classes = ", ".join(name for key, name in CLASSES.items() if counts[key])
+    names = [name for key, name in CLASSES.items() if counts[key]]
+    if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
+        names.append("unanswered")
+    classes = ", ".join(names)
     return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"])
 
 
