@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def found(capacity: float, threshold: float = 0.01, size: int = 64) -> search.Fo
 
     drive(steps(), capacity)
     return result[0]
+
+
+def test_a_server_that_is_late_at_first_is_searched_all_the_same() -> None:
+    """Nothing has come back in the first trial: the next ones climb until something is lost."""
+    result: list[search.Found] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(256))))
+
+    dialogue = steps()
+    first = server(next(dialogue), 0.0)
+    asked = dialogue.send(first)
+    with contextlib.suppress(StopIteration):
+        while True:
+            asked = dialogue.send(server(asked, 0.2e9))
+    assert result[0].best is not None and abs(result[0].best.offered / 0.2e9 - 1) < 0.02
 
 
 @pytest.mark.parametrize("capacity", [0.5e9, 7e9, 16.1e9, 70e9])

@@ -53,7 +53,7 @@ def _kernel_words(text: str) -> list[str]:
     return text.split()
 
 
-def _machine(r: Request) -> dict[str, Any]:
+def machine(r: Request) -> dict[str, Any]:
     """Return the platform as the request changes it."""
     short = {"nic.interface": r.nic, "nic.ports": r.ports, "system.cores": None if r.cores is None else r.cores + 1}
     changes = [f"{key}={value}" for key, value in short.items() if value is not None]
@@ -91,7 +91,7 @@ class Checked(NamedTuple):
 def check(r: Request) -> Checked:
     """Check everything that can be wrong before the guest boots."""
     app = apps.find(r.app, r.own)
-    platform = _machine(r)
+    platform = machine(r)
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
     queues = apps.queues(app, platform, r.queues)

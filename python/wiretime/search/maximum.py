@@ -58,6 +58,10 @@ def find(
     overload = yield from one(highest, FIRST_US)
     load = min(highest, max(OVERLOAD * overload.forwarded, LOWEST))
     overload = yield from one(load, trial_length.microseconds(size, overload.forwarded))
+    while overload.loss <= threshold and load < highest:
+        # Nothing had come back so soon.
+        load = min(highest, OVERLOAD * load)
+        overload = yield from one(load, trial_length.microseconds(size, overload.forwarded))
     if overload.loss <= threshold:
         return Found(size, trials, overload, None, True)
     low: Trial | None = None

@@ -8,8 +8,8 @@ that falls or stays is none. Each trial lasts many turnovers of the ring.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean, linear_regression
 from typing import Any
@@ -40,6 +40,8 @@ class Trial:
     concluded: str
     classes: str
     latency: dict[str, float] | None = None
+    # Packets by class of drop.
+    drops: Mapping[str, int] = field(default_factory=dict)
 
 
 # What is asked of the engine; the trials of a search as a dialogue.
@@ -115,7 +117,7 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
         names.append("unanswered")
     classes = ", ".join(names)
-    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"])
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"], counts)
 
 
 def clamped(microseconds: float) -> float:

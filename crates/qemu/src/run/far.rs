@@ -24,7 +24,7 @@ use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
 /// How often the TAP is looked at while the guest idles: below what a person's network takes.
 const TAP_POLL: Ps = 100_000_000;
 /// Looks at the socket before this thread sleeps: the other simulator is mostly about to answer.
-const SPINS: u32 = 4000;
+const SPINS: u32 = 400;
 /// A promise without end: nothing more will be sent.
 const BYE: Ps = Ps::MAX;
 /// Promise and length of the frames behind it; time and length of each.

@@ -1,0 +1,147 @@
+"""Runs the points of a study that are not finished: in processes of this machine, or as jobs of a cluster.
+
+A cluster's jobs go through submitit: it speaks to Slurm, which is what most of them run, as job arrays, needs nothing
+but a shared folder, and has a local mode in which it can be tested. Ray and Parsl bring a service of their own that has
+to run beside the cluster's; the points of a study have nothing to say to each other that would need it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+import submitit
+
+from wiretime.errors import WiretimeError
+from wiretime.study import point as one
+from wiretime.study.folder import Task
+
+LOOK_SECONDS = 0.2
+PR_SET_PDEATHSIG = 1
+# What a point takes where none has been timed: boot and a short measurement.
+GUESS_SECONDS = 20.0
+CLUSTERS = ("slurm", "local")
+# What a job of a cluster asks for unless told otherwise.
+JOB = {"timeout_min": 60, "cpus_per_task": 1, "mem_gb": 2}
+
+
+class Job(Protocol):
+    """A point under way."""
+
+    def done(self) -> bool:
+        """Return whether it is over."""
+        ...
+
+    def result(self) -> str | None:
+        """Return why it failed, where it did."""
+        ...
+
+
+Report = Callable[[Task, str | None], None]
+
+
+def _worker() -> None:
+    """Leave Ctrl-C to the parent, and go when it goes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[Callable[[Sequence[Task]], list[Job]]]:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_worker)
+    try:
+        yield lambda tasks: [pool.submit(one.execute, t.point, t.platform, t.folder) for t in tasks]
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+@contextmanager
+def _cluster(
+    name: str, folder: Path, jobs: int | None, options: Mapping[str, Any]
+) -> Iterator[Callable[[Sequence[Task]], list[Job]]]:
+    if name not in CLUSTERS:
+        raise WiretimeError(f"--cluster {name}: allowed are {', '.join(CLUSTERS)}")
+    try:
+        executor = submitit.AutoExecutor(folder=folder, cluster=name)
+        executor.update_parameters(**{**JOB, **options})
+        if name == "slurm" and jobs is not None:
+            executor.update_parameters(slurm_array_parallelism=jobs)
+    except (NameError, TypeError, RuntimeError) as e:
+        raise WiretimeError(f"--cluster {name}: {str(e).splitlines()[0]}") from None
+    started: list[Any] = []
+
+    def submit(tasks: Sequence[Task]) -> list[Job]:
+        columns = ([t.point for t in tasks], [t.platform for t in tasks], [t.folder for t in tasks])
+        started.extend(executor.map_array(one.execute, *columns))
+        return list(started)
+
+    try:
+        yield submit
+    except BaseException:
+        for job in started:
+            job.cancel()
+        raise
+
+
+def cores() -> int:
+    """Return how many points this machine runs at once."""
+    return os.cpu_count() or 1
+
+
+def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
+    """Return how long what is left will take, by what finished points of the same application took."""
+    taken: dict[Any, list[float]] = {}
+    for task in tasks:
+        if task.finished and task.seconds is not None:
+            taken.setdefault(_kind(task), []).append(task.seconds)
+    all_taken = [s for of in taken.values() for s in of]
+    usual = statistics.fmean(all_taken) if all_taken else GUESS_SECONDS
+    left = [t for t in tasks if not t.finished]
+    seconds = sum(statistics.fmean(taken[k]) if (k := _kind(t)) in taken else usual for t in left)
+    return seconds / max(1, min(jobs, len(left)))
+
+
+def _kind(task: Task) -> tuple[Any, ...]:
+    return (task.point.settings.get("app"), task.point.about.measure)
+
+
+def sweep(
+    tasks: Sequence[Task],
+    report: Report,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    folder: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Run the points that are not finished; one that fails stops nothing. ``report`` hears of each as it ends."""
+    left = [t for t in tasks if not t.finished]
+    if not left:
+        return
+    if cluster is None:
+        using = _pool(jobs or cores())
+    else:
+        using = _cluster(cluster, folder or Path("cluster"), jobs, options or {})
+    with using as submit:
+        waiting = dict(zip(submit(left), left, strict=True))
+        while waiting:
+            for job in [job for job in waiting if job.done()]:
+                task = waiting.pop(job)
+                try:
+                    report(task, job.result())
+                except Exception as e:
+                    # A worker that was killed, a job that ran out of time: the point is not finished, the others go on.
+                    report(task, f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'no reason given'}")
+            time.sleep(LOOK_SECONDS)

@@ -1,0 +1,139 @@
+"""What a point of a study yields: one flat row of parameters and figures, with names, units and meanings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from wiretime import platforms
+from wiretime.errors import WiretimeError, unknown
+from wiretime.search import Found
+from wiretime.statistics import busy_cores, catalogue, total
+
+Row = dict[str, Any]
+
+# Figures with names of their own: unit and meaning.
+NAMED: dict[str, tuple[str, str]] = {
+    "offered_gbps": ("Gb/s", "offered load"),
+    "offered_mpps": ("Mpps", "offered packets"),
+    "forwarded_gbps": ("Gb/s", "bandwidth forwarded or answered"),
+    "forwarded_mpps": ("Mpps", "packets forwarded or answered"),
+    "loss_percent": ("%", "loss"),
+    "latency_mean_ns": ("ns", "mean latency"),
+    "latency_median_ns": ("ns", "median latency"),
+    "latency_p99_ns": ("ns", "99th percentile of latency"),
+    "latency_p999_ns": ("ns", "99.9th percentile of latency"),
+    "latency_max_ns": ("ns", "longest latency"),
+    "dma_drop_share_percent": ("%", "share of drops that the NIC's DMA caused"),
+    "core_drop_share_percent": ("%", "share of drops that the core caused"),
+    "tx_drop_share_percent": ("%", "share of drops that the transmit ring caused"),
+    "host_drop_share_percent": ("%", "share of drops by the program"),
+    "ipc": ("instructions/cycle", "instructions a cycle of the busy cores"),
+    "instructions_a_packet": ("instructions", "instructions a packet of the busy cores"),
+    "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads a packet"),
+    "l2_misses_a_packet": ("misses", "L2 misses of the busy cores a packet"),
+    "llc_misses_a_packet": ("misses", "LLC misses a packet"),
+    "iperf_gbps": ("Gb/s", "iperf3's payload"),
+    "msb_gbps": ("Gb/s", "maximum sustainable bandwidth"),
+    "msb_mpps": ("Mpps", "packets at the maximum sustainable bandwidth"),
+    "msb_loss_percent": ("%", "loss at the maximum sustainable bandwidth"),
+    "lossy_from_gbps": ("Gb/s", "lowest load whose loss is above the threshold"),
+}
+CLASSES = ("dma_drop", "core_drop", "tx_drop", "host_drop")
+PERCENTILES = ("mean", "median", "p99", "p999", "max")
+# Parts of a result that a row takes as they are; the rest are histograms, time series and texts.
+TAKEN = ("cohort", "load", "total", "statistics", "poll_lateness_ns", "doorbell_lateness_ns")
+SUFFIXES = {"_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
+
+
+def unit(name: str) -> str:
+    """Return a metric's unit, as far as it is known."""
+    if name in NAMED:
+        return NAMED[name][0]
+    last = name.rsplit(".", 1)[-1]
+    for group in catalogue():
+        for stat in group["stats"]:
+            if stat["name"] == last:
+                return str(stat["unit"])
+    return next((u for suffix, u in SUFFIXES.items() if last.endswith(suffix)), "")
+
+
+def meaning(name: str) -> str:
+    """Return what a metric is, as a plot's axis says it."""
+    return NAMED[name][1] if name in NAMED else name.rsplit(".", 1)[-1].replace("_", " ")
+
+
+def _paths() -> set[str]:
+    """Return the paths of all statistics, without numbers of cores, ports and queues."""
+    return {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]}
+
+
+def check_name(where: str, name: str) -> None:
+    """Raise where no run yields a metric of that name."""
+    plain = re.sub(r"\.\d+(?=\.)", "", name)
+    paths = _paths()
+    fixed = {"statistics.time_ps"}
+    if name not in NAMED and name not in fixed and plain not in paths and not plain.startswith(("cohort.", "load.")):
+        raise WiretimeError(f"{where}: no run yields it: {unknown('metric', name, [*NAMED, *sorted(paths)])}")
+
+
+def _flat(prefix: str, node: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _flat(f"{prefix}.{key}", value)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            yield from _flat(f"{prefix}.{i}", value)
+    elif isinstance(node, bool | int | float):
+        yield prefix, node
+
+
+def _share(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def of_run(result: Mapping[str, Any]) -> Row:
+    """Return the figures of a run."""
+    row: Row = {key: result[key] for key in NAMED if key in result}
+    latency = result["latency_ns"]
+    row |= {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}
+    drops = {c: result["cohort"][c] for c in CLASSES}
+    row |= {f"{c}_share_percent": _share(n, sum(drops.values())) for c, n in drops.items()}
+    row["iperf_gbps"] = result["iperf"]["gbps"] if "iperf" in result else None
+    s = result["statistics"]
+    packets = max(s["receive"]["delivered"], 1)
+    cores = [s["cores"][n] for n in busy_cores(result)]
+    cycles = sum(c["core"]["cycles"] for c in cores)
+    instructions = sum(c["core"]["instructions"] for c in cores)
+    row["ipc"] = instructions / cycles if cycles else None
+    row["instructions_a_packet"] = instructions / packets
+    row["l1d_misses_a_packet"] = sum(c["caches"]["l1_dcache_load_misses"] for c in cores) / packets
+    row["l2_misses_a_packet"] = sum(total(c["caches"], "l2_misses_") for c in cores) / packets
+    row["llc_misses_a_packet"] = total(s["memory"], "llc_misses_") / packets
+    for part in TAKEN:
+        row |= dict(_flat(part, result[part]))
+    row["latency_hdr_ps"] = result["latency_hdr_ps"]
+    return row
+
+
+def of_search(found: Found) -> Row:
+    """Return the figures of a search; drops are those of the lowest load above the threshold."""
+    best, bound = found.best, found.bound
+    row: Row = {
+        "msb_gbps": best.offered / 1e9 if best else None,
+        "msb_mpps": best.offered / 8 / found.size / 1e6 if best else None,
+        "msb_loss_percent": 100 * best.loss if best else None,
+        "lossy_from_gbps": bound.offered / 1e9 if bound else None,
+        "at_the_line": found.line,
+        "trials": len(found.trials),
+    }
+    drops = dict(bound.drops) if bound else {}
+    row |= {f"{c}_share_percent": _share(drops.get(c, 0), sum(drops.values())) for c in CLASSES}
+    latency = best.latency if best else None
+    return row | {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}
+
+
+def of_platform(platform: Mapping[str, Any]) -> Row:
+    """Return every parameter of a machine."""
+    return {f"platform.{key}": value for key, value in platforms.flatten(platform) if key != "description"}

@@ -1,0 +1,214 @@
+"""A study as data: what is varied, what is measured at each point, what is drawn. Read from TOML and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wiretime import platforms
+from wiretime.errors import WiretimeError, unknown
+from wiretime.request import Request
+from wiretime.study.metrics import check_name
+
+POINTS_MAX = 100_000
+# What a study may set of a run, beside parameters of the platform and arguments of the application.
+OPTIONS = tuple(
+    f.name
+    for f in dataclasses.fields(Request)
+    if f.name not in ("changes", "store", "iperf", "own", "engine", "tap", "capture", "trace", "profile", "interval")
+)
+NAMED = ("store", "iperf")
+KINDS = {f.name: f.type for f in dataclasses.fields(Request)}
+
+Value = str | int | float | bool
+Setting = tuple[str, Value]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Plot(_Table):
+    """A plot of the report: metrics over an axis, or one of the kinds that runs have by themselves."""
+
+    kind: Literal["lines", "bars", "curves", "drops", "latency", "hops", "cpi", "occupancy", "sensitivity"] = "lines"
+    title: str
+    x: str = ""
+    y: str = ""
+    colour: str = ""
+    facet: str = ""
+
+
+class About(_Table):
+    """What the study is."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    description: str = ""
+    # What is done at a point: a run at a load, or the search for the maximum sustainable bandwidth.
+    measure: Literal["run", "msb"] = "run"
+    # Of a search: the highest loss that counts as sustained, in percent; the factor of its trials' length.
+    loss: float = Field(default=1.0, ge=0, lt=100)
+    trial_length: float = Field(default=1.0, ge=0.1, le=100)
+
+
+class Plan(_Table):
+    """A plan as it is written."""
+
+    study: About
+    fixed: dict[str, Value] = {}
+    axes: dict[str, list[Value | dict[str, Value]]]
+    metrics: list[str] = Field(min_length=1)
+    plots: list[Plot] = []
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a study: its place on every axis, and all that is set there."""
+
+    place: Mapping[str, Value]
+    settings: Mapping[str, Value]
+    about: About
+
+    def request(self) -> Request:
+        """Return the run that the settings ask for."""
+        options: dict[str, Any] = {}
+        changes: list[str] = []
+        arguments: list[str] = []
+        named: dict[str, list[str]] = {name: [] for name in NAMED}
+        for key, value in self.settings.items():
+            group, _, rest = key.partition(".")
+            if key in OPTIONS:
+                options[key] = _option(key, value)
+            elif key.startswith("--"):
+                arguments.append(f"{key}={value}")
+            elif group in NAMED:
+                named[group].append(f"{rest}={_text(value)}")
+            else:
+                changes.append(f"{key}={_text(value)}")
+        options["app_args"] = " ".join([str(options.get("app_args", "")), *arguments]).strip()
+        options |= {name: tuple(texts) for name, texts in named.items()}
+        return Request(changes=tuple(changes), **options)
+
+    def text(self) -> str:
+        """Return the place as a person reads it."""
+        return ", ".join(f"{axis} {_text(value)}" for axis, value in self.place.items())
+
+
+def _option(key: str, value: Value) -> Any:
+    """Return a value as a run takes it: times and rates are texts, counts are numbers."""
+    kinds = [kind.strip() for kind in str(KINDS[key]).split("|")]
+    if "Path" in kinds:
+        return Path(str(value))
+    if type(value).__name__ in kinds or (isinstance(value, int) and "float" in kinds):
+        return value
+    if "str" in kinds:
+        return _text(value)
+    raise WiretimeError(f"{key} is {value!r}: must be {' or '.join(k for k in kinds if k != 'None')}")
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _known() -> list[str]:
+    return [*OPTIONS, *(key for key, _ in platforms.parameters()), "dram"]
+
+
+def _check_setting(where: str, key: str) -> None:
+    """Raise where nothing is called so."""
+    group = key.partition(".")[0]
+    if key.startswith("--") or (group in NAMED and "." in key):
+        return
+    known = _known()
+    if key not in known:
+        raise WiretimeError(f"{where}: {unknown('axis or setting', key, known)}")
+
+
+def _places(source: str, name: str, values: Sequence[Value | dict[str, Value]]) -> list[tuple[Value, list[Setting]]]:
+    """Return the places of an axis: label, and what is set there."""
+    if not values:
+        raise WiretimeError(f"{source}: axis {name} is empty")
+    bundles = [v for v in values if isinstance(v, dict)]
+    if bundles and len(bundles) < len(values):
+        raise WiretimeError(f"{source}: axis {name}: either values or tables")
+    found: list[tuple[Value, list[Setting]]] = []
+    for value in values:
+        if not isinstance(value, dict):
+            found.append((value, [(name, value)]))
+            continue
+        if "label" not in value:
+            raise WiretimeError(f"{source}: axis {name}: a table needs a label")
+        settings = [(k, v) for k, v in value.items() if k != "label"]
+        for key, _ in settings:
+            _check_setting(f"{source}: axis {name}", key)
+        found.append((value["label"], settings))
+    if not bundles:
+        _check_setting(f"{source}: axes", name)
+    return found
+
+
+def load(path: Path) -> Plan:
+    """Read and check a plan."""
+    try:
+        table = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else str(e)
+        raise WiretimeError(f"{path}: {reason}") from None
+    return parse(table, str(path))
+
+
+def parse(table: Mapping[str, Any], source: str) -> Plan:
+    """Return a plan that a table describes, checked."""
+    try:
+        plan = Plan.model_validate(dict(table))
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise WiretimeError(f"{source}: {where}: {first['msg'].lower()}") from None
+    for key in plan.fixed:
+        _check_setting(f"{source}: fixed", key)
+        if key in plan.axes:
+            raise WiretimeError(f"{source}: {key} is fixed and an axis")
+    if not plan.axes:
+        raise WiretimeError(f"{source}: there is no axis")
+    for metric in plan.metrics:
+        check_name(f"{source}: metrics", metric)
+    for plot in plan.plots:
+        for axis in (plot.colour, plot.facet, *([plot.x] if plot.kind == "lines" else [])):
+            if axis and axis not in plan.axes:
+                raise WiretimeError(f"{source}: plot {plot.title!r}: {unknown('axis', axis, plan.axes)}")
+    return plan
+
+
+def points(plan: Plan, source: str) -> list[Point]:
+    """Return all points of a plan, the last axis running fastest."""
+    axes = {name: _places(source, name, values) for name, values in plan.axes.items()}
+    count = 1
+    for places in axes.values():
+        count *= len(places)
+    if count > POINTS_MAX:
+        raise WiretimeError(f"{source}: {count} points; at most {POINTS_MAX}")
+    found = list(_points(plan, axes))
+    seen: dict[tuple[Any, ...], Point] = {}
+    for point in found:
+        key = tuple(sorted((k, _text(v)) for k, v in point.settings.items()))
+        if key in seen:
+            raise WiretimeError(f"{source}: two points are the same: {seen[key].text()}; {point.text()}")
+        seen[key] = point
+    return found
+
+
+def _points(plan: Plan, axes: Mapping[str, Sequence[tuple[Value, list[Setting]]]]) -> Iterator[Point]:
+    for combination in itertools.product(*axes.values()):
+        place = {name: label for name, (label, _) in zip(axes, combination, strict=True)}
+        settings: dict[str, Value] = dict(plan.fixed)
+        for _, changes in combination:
+            settings.update(changes)
+        yield Point(place, settings, plan.study)

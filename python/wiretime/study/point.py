@@ -1,0 +1,93 @@
+"""One point of a study: what decides its result, and running it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wiretime import __version__, paths, run, search
+from wiretime.errors import GuestError, WiretimeError
+from wiretime.setup import store
+from wiretime.setup.parts import PARTS
+from wiretime.study import metrics
+from wiretime.study.plan import Point
+
+# Rows of another layout are of another study.
+FORMAT = 1
+ROW, FAILED = "row.json", "failed.json"
+
+
+@cache
+def simulator() -> Mapping[str, str]:
+    """Return what every result depends on beside its settings: this version, its engine, QEMU and the guest."""
+    return {
+        "wiretime": __version__,
+        "engine": store.file_digest(paths.engine()),
+        **{part.name: part.key() for part in PARTS},
+    }
+
+
+def key(point: Point, platform: Mapping[str, Any]) -> str:
+    """Return a name for all that decides a point's result."""
+    request = point.request()
+    files = [str(path) for path in (request.replay,) if path is not None]
+    inputs = {
+        "format": FORMAT,
+        "settings": {k: v for k, v in point.settings.items() if k != "platform"},
+        "measure": point.about.model_dump(exclude={"name", "description"}),
+        "platform": platform,
+        "simulator": simulator(),
+        "files": {name: store.file_digest(Path(name)) for name in files},
+    }
+    return store.digest(json.dumps(inputs, sort_keys=True))[:24]
+
+
+def _search(point: Point, folder: Path) -> metrics.Row:
+    about = point.about
+    request = point.request()
+    size = run.check(request).settings["load"]["sizes"]
+    if size["kind"] != "fixed":
+        raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
+
+    def tell(_: search.Trial) -> None:
+        """Say nothing."""
+
+    found = search.msb(request, [size["size"]], search.share(about.loss), tell, about.trial_length)[0]
+    trials = [dataclasses.asdict(t) for t in (*found.trials, *found.around)]
+    (folder / "trials.json").write_text(json.dumps(trials, indent=1) + "\n")
+    return metrics.of_search(found)
+
+
+def _run(point: Point, folder: Path) -> metrics.Row:
+    done = run.execute(point.request())
+    run.write(folder, done)
+    return metrics.of_run(done.result)
+
+
+def execute(point: Point, platform: Mapping[str, Any], folder: Path) -> str | None:
+    """Run a point and put what it yields into ``folder``: all of it, or why there is nothing; returns the reason."""
+    began = time.monotonic()
+    part = folder.with_name(f".{folder.name}")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    about = {"place": dict(point.place), "settings": dict(point.settings), "simulator": dict(simulator())}
+    (part / "point.json").write_text(json.dumps(about, indent=1) + "\n")
+    reason = None
+    try:
+        figures = (_search if point.about.measure == "msb" else _run)(point, part)
+        row = {**point.place, **metrics.of_platform(platform), **figures}
+        (part / ROW).write_text(json.dumps(row, indent=1) + "\n")
+    except WiretimeError as e:
+        reason = str(e)
+        console = e.console if isinstance(e, GuestError) else ""
+        (part / FAILED).write_text(json.dumps({"reason": reason, "console": console}, indent=1) + "\n")
+    (part / "time.json").write_text(json.dumps({"seconds": time.monotonic() - began}) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    return reason

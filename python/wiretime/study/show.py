@@ -1,0 +1,120 @@
+"""A study on the screen: what it is, how far it is, what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from wiretime.errors import WiretimeError
+from wiretime.study import execute, metrics
+from wiretime.study.folder import Study, Task, query
+from wiretime.tables import plain
+
+ROWS_MAX = 200
+
+
+def span(seconds: float) -> str:
+    """Return a time as a person estimates it."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def about(console: Console, study: Study, jobs: int | None) -> None:
+    """Say how many points there are, and what they will take."""
+    tasks = study.tasks
+    done = sum(t.finished for t in tasks)
+    count = jobs or execute.cores()
+    guess = "" if any(t.finished for t in tasks) else ", a guess before the first is done"
+    left = execute.expected_seconds(tasks, count)
+    what = f"{len(tasks)} points, {done} of them done" if done else f"{len(tasks)} points"
+    rest = f"; about {span(left)} with {count} at once{guess}" if done < len(tasks) else ""
+    console.print(f"{study.plan.study.name}: {what}{rest}", highlight=False)
+
+
+def _options(texts: Sequence[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise WiretimeError(f"--cluster-set {text}: must be NAME=VALUE")
+        options[name] = int(value) if value.isdigit() else value
+    return options
+
+
+def sweep(console: Console, study: Study, jobs: int | None, cluster: str | None, options: Sequence[str]) -> int:
+    """Run what is not finished, tell how far it is, and write the tables; returns how many points failed."""
+    tasks = study.tasks
+    failed: list[tuple[Task, str]] = []
+    count = jobs or execute.cores()
+    if jobs is not None and jobs < 1:
+        raise WiretimeError(f"--jobs {jobs}: at least 1")
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=console,
+        transient=True,
+    ) as bar:
+        shown = bar.add_task(study.plan.study.name, total=len(tasks), completed=sum(t.finished for t in tasks), left="")
+
+        def report(task: Task, reason: str | None) -> None:
+            if reason is not None:
+                failed.append((task, reason))
+                console.print(f"failed: {task.point.text()}: {reason}", markup=False, highlight=False, soft_wrap=True)
+            study.store()
+            over = sum(t.finished for t in tasks) + len(failed)
+            left = execute.expected_seconds([t for t in tasks if t not in [f[0] for f in failed]], count)
+            bar.update(shown, completed=over, left=f"about {span(left)} left" if over < len(tasks) else "")
+
+        try:
+            execute.sweep(tasks, report, jobs, cluster, study.path / "cluster", _options(options))
+        finally:
+            study.store()
+    return len(failed)
+
+
+def rows(found: pa.Table) -> RenderableType:
+    """Return an Arrow table for the screen."""
+    table = plain("")
+    table.title = None
+    for name in found.column_names:
+        table.add_column(name)
+    for row in found.slice(0, ROWS_MAX).to_pylist():
+        table.add_row(*("" if v is None else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()))
+    if found.num_rows > ROWS_MAX:
+        table.caption = f"{found.num_rows} rows; --csv FILE writes all"
+    return table
+
+
+def table(study: Study) -> RenderableType:
+    """Return the metrics that a study asks for, at every point."""
+    if not any(t.finished for t in study.tasks):
+        return "no point is finished"
+    names = ", ".join(f'"{name}"' for name in (*study.plan.axes, *study.plan.metrics))
+    found = query(study.path, f"SELECT {names} FROM points")
+    units = [
+        f"{name} ({u})" if (u := metrics.unit(name)) and name in study.plan.metrics else name
+        for name in found.column_names
+    ]
+    return rows(found.rename_columns(units))
+
+
+def write(found: pa.Table, csv_file: Path | None, arrow_file: Path | None) -> None:
+    """Write a table into files."""
+    try:
+        if csv_file is not None:
+            pyarrow.csv.write_csv(found, csv_file)
+        if arrow_file is not None:
+            pyarrow.feather.write_feather(found, str(arrow_file))
+    except OSError as e:
+        raise WiretimeError(f"{csv_file or arrow_file}: {e.strerror}") from None
