@@ -298,10 +298,11 @@ LENGTHS = {"tcp": "131072", "udp": "1448"}
 
 
 def _window(platform: Mapping[str, Any]) -> str:
-    """Return a window to the guest: what the line holds and half of the NIC's FIFO, which so loses nothing."""
+    """Return a window to the guest: half of the NIC's FIFO and what the line holds, but no more than fits the FIFO."""
     link = platform["link"]
     bits = _native.parse_rate(link["rate"]) * 2 * _native.parse_duration(link["latency"]) // 10**12
-    return f"{(bits // 8 + _native.parse_size(platform['nic']['rx_fifo']) // 2) >> 10}KiB"
+    half = _native.parse_size(platform["nic"]["rx_fifo"]) // 2
+    return f"{(half + min(bits // 8, half)) >> 10}KiB"
 
 
 def iperf(texts: Sequence[str], platform: Mapping[str, Any]) -> dict[str, Any]:

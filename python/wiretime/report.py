@@ -83,7 +83,7 @@ def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     client, server = i["retransmissions"]
     row("sent again", f"{client + server}", f"segments: {client} by the client, {server} by the guest")
     if i["round_trip_ns"]:
-        row("round trip", _latency(i["round_trip_ns"]), "from a byte to its acknowledgement, on average")
+        row("round trip", _latency(i["round_trip_ns"]), "from a segment to its acknowledgement, on average")
     if i["state"] != "done":
         row("state", "", i["state"])
 
@@ -96,7 +96,7 @@ def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, A
     gbps = result["iperf"]["gbps"] if "iperf" in result else result["forwarded_gbps"]
     for n, core in enumerate(result["statistics"]["cores"]):
         times = core["processor_time"]
-        whole = sum(times.values())
+        whole = max(sum(times.values()), 1)
         shares = ", ".join(f"{kind} {100 * times[f'{kind}_ps'] / whole:.1f}" for kind in KINDS)
         busy = 100 * (1 - times["idle_ps"] / whole)
         each = f"; {busy / gbps:.1f} % for each Gb/s" if gbps else ""

@@ -19,7 +19,7 @@ use super::store::{StoreClients, StoreLoad, StoreStats};
 use super::FCS;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use wiretime_base::{BitRate, Ps};
+use wiretime_base::{BitRate, Ps, PS_PER_S};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
@@ -33,8 +33,10 @@ const FLOWS_SEED: u64 = 0x666c_6f77;
 const NOMINAL: u32 = 64;
 /// Answers that wait for the line; the host asks in vain where it floods us.
 const ANSWERS_MAX: usize = 1024;
-/// Frames of a client that wait for the line: with fewer it makes more.
+/// Frames of a client that wait for the line: with fewer, beside those that a cable holds, it makes more.
 const REFILL: usize = 32;
+/// Bits of a full frame on the line.
+const FULL_FRAME: u64 = 1538 * 8;
 
 /// What a generator sends.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -141,6 +143,7 @@ pub struct Generator {
     /// Bytes of packets that have left and are not all in memory yet, in order, where they cannot be made again.
     held: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
+    refill: usize,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
     pub line_limited: bool,
 }
@@ -193,9 +196,16 @@ impl Generator {
             next: Packet { departed: Ps::MAX, ..first },
             held: VecDeque::new(),
             spare: Vec::new(),
+            refill: REFILL,
             line_limited: paced && rate.bits_per_second() as f64 > carried,
             load,
         })
+    }
+
+    /// The cable is so long.
+    pub fn set_cable(&mut self, latency: Ps) {
+        let bits = u128::from(self.link.0.bits_per_second()) * u128::from(latency) / u128::from(PS_PER_S);
+        self.refill = REFILL + (bits as u64 / FULL_FRAME) as usize;
     }
 
     /// Where the load's packets come from, if it plays a trace.
@@ -246,7 +256,7 @@ impl Generator {
             self.store = old.store;
         }
         (self.own.id, self.answers, self.answered) = (old.own.id, old.answers, old.answered);
-        (self.held, self.spare) = (old.held, old.spare);
+        (self.held, self.spare, self.refill) = (old.held, old.spare, old.refill);
         self.decide();
         Ok(())
     }
@@ -349,8 +359,8 @@ impl Generator {
         self.next
     }
 
-    /// That packet has left.
-    pub fn advance(&mut self) {
+    /// That packet has left; it is `now`, when it has arrived.
+    pub fn advance(&mut self, now: Ps) {
         let Packet { id, departed, length, kind, .. } = self.next;
         self.line.take(departed, length);
         if kind == Kind::Answer {
@@ -358,8 +368,8 @@ impl Generator {
             if let Some((_, bytes)) = self.answers.pop_front() {
                 self.held.push_back((id, bytes));
             }
-            if self.answers.len() < REFILL {
-                self.work(departed);
+            if self.answers.len() < self.refill {
+                self.work(now);
             }
         } else {
             self.own.id += 1;
@@ -403,7 +413,6 @@ impl Generator {
         }
         let Some(client) = self.iperf.as_mut().filter(|_| Stack::takes(frame)) else { return false };
         client.arrives(frame, t);
-        self.work(t);
         true
     }
 
@@ -445,7 +454,7 @@ impl Generator {
     /// The client works at `t`: what it says waits for the line.
     pub fn work(&mut self, t: Ps) {
         let Some(client) = &mut self.iperf else { return };
-        let frames = client.work(t, self.answers.len());
+        let frames = client.work(t, (2 * self.refill).saturating_sub(self.answers.len()));
         self.answers.extend(frames.into_iter().map(|f| (t, f)));
         self.decide();
     }
@@ -554,7 +563,7 @@ mod tests {
         (0..n)
             .map(|_| {
                 let p = g.next();
-                g.advance();
+                g.advance(0);
                 (p.id & 0xff, p.departed, p.length, p.flow)
             })
             .collect()
@@ -648,7 +657,7 @@ mod tests {
         let list: Vec<Packet> = (0..3)
             .map(|_| {
                 let p = g.next();
-                g.advance();
+                g.advance(0);
                 p
             })
             .collect();
@@ -698,7 +707,7 @@ mod tests {
             let p = g.next();
             // 84 B and the gap take 8.32 ns: more than the distance.
             assert_eq!((p.id, p.length, p.departed), (k, 84, 7 + k * 8320));
-            g.advance();
+            g.advance(0);
             assert_eq!(g.headers(&p)[..7], [2, 2, 2, 2, 2, 2, k as u8]);
             if k % 3 == 0 {
                 g.refused(&p);

@@ -109,7 +109,7 @@ pub struct IperfReport {
     pub server_bytes: Option<u64>,
     /// TCP segments seen twice on the wire until the streams were told to end: from here, and from the guest.
     pub retransmissions: (u64, u64),
-    /// From a byte to its acknowledgement here, in ns, on average.
+    /// From a segment of a stream to its acknowledgement here, in ns, on average.
     pub round_trip_ns: Option<f64>,
     /// Begin of the series, and its step, in ns.
     pub series_begin_ns: f64,
@@ -131,38 +131,65 @@ enum Stage {
     Failed(String),
 }
 
+/// What a TCP segment over IPv4 says.
+struct Segment {
+    ports: [u8; 4],
+    /// One past its last byte's number; how many bytes it has; which byte it asks for.
+    end: u32,
+    payload: u32,
+    acknowledges: u32,
+}
+
+/// Reads a frame's segment.
+fn segment(f: &[u8]) -> Option<Segment> {
+    if f.len() < 54 || f[12..14] != [8, 0] || f[23] != 6 {
+        return None;
+    }
+    let header = usize::from(f[14] & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([f[16], f[17]]));
+    let tcp = f.get(14 + header..14 + header + 20)?;
+    let word = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+    let payload = total.saturating_sub(header + usize::from(tcp[12] >> 4) * 4) as u32;
+    let ports = [tcp[0], tcp[1], tcp[2], tcp[3]];
+    Some(Segment { ports, end: word(4).wrapping_add(payload), payload, acknowledges: word(8) })
+}
+
 /// Sequence numbers seen of a connection's direction.
 #[derive(Default)]
 struct Seen(Vec<([u8; 4], u32)>);
 
 impl Seen {
-    /// Whether a frame repeats what has passed; one that does not is noted.
-    fn repeats(&mut self, f: &[u8]) -> bool {
-        if f.len() < 54 || f[12..14] != [8, 0] || f[23] != 6 {
+    /// Whether a segment repeats what has passed; one that does not is noted.
+    fn repeats(&mut self, s: &Segment) -> bool {
+        if s.payload == 0 {
             return false;
         }
-        let header = usize::from(f[14] & 15) * 4;
-        let total = usize::from(u16::from_be_bytes([f[16], f[17]]));
-        let at = 14 + header;
-        let Some(tcp) = f.get(at..at + 20) else { return false };
-        let payload = total.saturating_sub(header + usize::from(tcp[12] >> 4) * 4) as u32;
-        let ports = [tcp[0], tcp[1], tcp[2], tcp[3]];
-        let begin = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        let end = begin.wrapping_add(payload);
-        if payload == 0 {
-            return false;
-        }
-        match self.0.iter_mut().find(|s| s.0 == ports) {
-            Some(s) if end.wrapping_sub(s.1) as i32 <= 0 => true,
-            Some(s) => {
-                s.1 = end;
+        match self.0.iter_mut().find(|seen| seen.0 == s.ports) {
+            Some(seen) if s.end.wrapping_sub(seen.1) as i32 <= 0 => true,
+            Some(seen) => {
+                seen.1 = s.end;
                 false
             }
             None => {
-                self.0.push((ports, end));
+                self.0.push((s.ports, s.end));
                 false
             }
         }
+    }
+}
+
+/// The round trip that is being measured: a segment's ports and end, and when it was sent.
+struct Trip {
+    ports: [u8; 4],
+    end: u32,
+    since: Ps,
+}
+
+impl Trip {
+    /// Whether a segment from the other side acknowledges it.
+    fn ends_with(&self, s: &Segment) -> bool {
+        let [a, b, c, d] = self.ports;
+        s.ports == [c, d, a, b] && s.acknowledges.wrapping_sub(self.end) as i32 >= 0
     }
 }
 
@@ -175,18 +202,18 @@ pub struct Iperf {
     streams: Vec<SocketHandle>,
     greeted: usize,
     said: Vec<u8>,
-    /// Bytes given to connections, and the round trip that is being measured: up to which byte, since when.
+    /// Bytes given to connections.
     given: Vec<u64>,
     /// What connections still have to send or to have acknowledged.
     unsent: u64,
-    trip: Option<(u64, Ps)>,
+    trip: Option<Trip>,
     trips: (f64, u64),
     /// UDP: when the next datagram leaves, and its number.
     next_datagram: Ps,
     number: u64,
     seen: (Seen, Seen),
     /// Frames that have arrived, and when they are taken.
-    arrived: VecDeque<Vec<u8>>,
+    arrived: VecDeque<(Ps, Vec<u8>)>,
     taken_at: Ps,
     begin: Ps,
     /// The streams were told to end: the guest's time is coarse from there on.
@@ -252,25 +279,39 @@ impl Iperf {
 
     /// A frame from the host at `t`.
     pub fn arrives(&mut self, frame: &[u8], t: Ps) {
-        if self.seen.1.repeats(frame) && !self.over {
-            self.report.retransmissions.1 += 1;
+        if let Some(s) = segment(frame) {
+            if self.seen.1.repeats(&s) && !self.over {
+                self.report.retransmissions.1 += 1;
+            }
+            if let Some(trip) = self.trip.take_if(|trip| trip.ends_with(&s)) {
+                self.trips = (self.trips.0 + t.saturating_sub(trip.since) as f64, self.trips.1 + 1);
+            }
         }
-        self.arrived.push_back(frame.to_vec());
-        if self.taken_at == Ps::MAX {
-            let running = matches!(self.stage, Stage::Running | Stage::Ending(_));
-            self.taken_at = if running { t + self.spec.coalesce.ps() } else { t };
+        self.arrived.push_back((t, frame.to_vec()));
+        self.taken_at = self.taken_at.min(self.taking(t));
+    }
+
+    /// When a frame that arrives at `t` is taken.
+    fn taking(&self, t: Ps) -> Ps {
+        let running = matches!(self.stage, Stage::Running | Stage::Ending(_));
+        if running {
+            t + self.spec.coalesce.ps()
+        } else {
+            t
         }
     }
 
-    /// Works at `t`, with so many frames waiting for the line; returns those that leave.
-    pub fn work(&mut self, t: Ps, waiting: usize) -> Vec<Vec<u8>> {
+    /// Works at `t`, with room for so many frames before the line; returns those that leave.
+    pub fn work(&mut self, t: Ps, room: usize) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         if t >= self.taken_at {
-            self.taken_at = Ps::MAX;
-            self.arrived.drain(..).for_each(|f| self.stack.arrives(f));
+            while self.arrived.front().is_some_and(|a| a.0 <= t) {
+                self.arrived.pop_front().into_iter().for_each(|a| self.stack.arrives(a.1));
+            }
+            self.taken_at = self.arrived.front().map_or(Ps::MAX, |a| self.taking(a.0));
         }
         for _ in 0..8 {
-            self.stack.poll(t, waiting + out.len());
+            self.stack.poll(t, room.saturating_sub(out.len()));
             let moved = self.step(t);
             let frames = self.stack.take();
             let quiet = frames.is_empty() && !moved;
@@ -280,8 +321,11 @@ impl Iperf {
             }
         }
         for frame in &out {
-            if self.seen.0.repeats(frame) && !self.over {
-                self.report.retransmissions.0 += 1;
+            let Some(s) = segment(frame) else { continue };
+            if self.seen.0.repeats(&s) {
+                self.report.retransmissions.0 += u64::from(!self.over);
+            } else if s.payload > 0 && self.trip.is_none() && self.stage == Stage::Running {
+                self.trip = Some(Trip { ports: s.ports, end: s.end, since: t });
             }
         }
         self.note(t);
@@ -485,12 +529,12 @@ impl Iperf {
 
     fn stream(&mut self, t: Ps) -> bool {
         match self.spec.protocol {
-            Protocol::Tcp => self.stream_tcp(t),
+            Protocol::Tcp => self.stream_tcp(),
             Protocol::Udp => self.stream_udp(t),
         }
     }
 
-    fn stream_tcp(&mut self, t: Ps) -> bool {
+    fn stream_tcp(&mut self) -> bool {
         let (mut moved, mut queued, mut unsent) = (false, 0, 0);
         for i in 0..self.streams.len() {
             let socket = self.stack.tcp(self.streams[i]);
@@ -524,15 +568,6 @@ impl Iperf {
         if !self.spec.reverse && given > 0 {
             // Cookies are acknowledged long since.
             self.report.sent = given.saturating_sub(queued);
-            match self.trip {
-                Some((target, since)) if self.report.sent >= target => {
-                    self.trips = (self.trips.0 + (t - since) as f64, self.trips.1 + 1);
-                    self.trip = None;
-                }
-                Some(_) => {}
-                None if self.stage == Stage::Running => self.trip = Some((self.report.sent + 1, t)),
-                None => {}
-            }
         }
         moved
     }

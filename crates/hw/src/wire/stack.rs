@@ -5,10 +5,14 @@
 
 use super::frames::{ETHERNET, PEER};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, IpEndpoint};
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpProtocol,
+    Ipv4Packet, TcpPacket, TcpRepr,
+};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use wiretime_base::Ps;
 
@@ -17,9 +21,9 @@ const HERE: [u8; 4] = [10, 0, 0, 1];
 const GUEST: [u8; 4] = [10, 0, 0, 2];
 const PREFIX: u8 = 8;
 const MTU: usize = 1500;
+/// The option of RFC 7323 with its padding.
+const STAMP_BYTES: u16 = 12;
 const US: Ps = 1_000_000;
-/// Frames made ahead of the line.
-const AHEAD: usize = 64;
 /// Below the time after which a sender probes for a lost tail.
 const ACK_DELAY_MS: u64 = 1;
 /// Datagrams that wait in a socket.
@@ -82,6 +86,46 @@ pub struct Stack {
     next_port: u16,
 }
 
+thread_local! {
+    /// The time that segments are stamped with (RFC 7323), in ms: smoltcp asks a function that knows nothing.
+    static STAMP: Cell<u32> = const { Cell::new(0) };
+}
+
+fn timestamp() -> u32 {
+    STAMP.with(Cell::get)
+}
+
+/// smoltcp fills segments without regard to their options: the maximum that the guest announces is lowered by them.
+fn leave_room(frame: &mut [u8]) {
+    let Ok(mut frame) = EthernetFrame::new_checked(frame) else { return };
+    if frame.ethertype() != EthernetProtocol::Ipv4 {
+        return;
+    }
+    let Ok(mut packet) = Ipv4Packet::new_checked(frame.payload_mut()) else { return };
+    let (from, to) = (packet.src_addr().into(), packet.dst_addr().into());
+    if packet.next_header() != IpProtocol::Tcp {
+        return;
+    }
+    let Ok(mut segment) = TcpPacket::new_checked(packet.payload_mut()) else { return };
+    // One that is damaged stays so.
+    if !segment.syn() || !segment.verify_checksum(&from, &to) {
+        return;
+    }
+    let Ok(repr) =
+        TcpRepr::parse(&TcpPacket::new_unchecked(segment.as_ref()), &from, &to, &ChecksumCapabilities::default())
+    else {
+        return;
+    };
+    let Some(most) = repr.max_seg_size else { return };
+    let options = segment.options_mut();
+    if let Some(at) = options.windows(2).position(|o| o == [2, 4]) {
+        if let Some(bytes) = options.get_mut(at + 2..at + 4) {
+            bytes.copy_from_slice(&most.saturating_sub(STAMP_BYTES).to_be_bytes());
+        }
+    }
+    segment.fill_checksum(&from, &to);
+}
+
 fn instant(t: Ps) -> Instant {
     Instant::from_micros((t / US) as i64)
 }
@@ -122,6 +166,7 @@ impl Stack {
         let ring = || tcp::SocketBuffer::new(vec![0; buffer]);
         let mut socket = tcp::Socket::new(ring(), ring());
         socket.set_congestion_control(tcp::CongestionControl::Cubic);
+        socket.set_tsval_generator(Some(timestamp));
         socket.set_ack_delay(Some(Duration::from_millis(ACK_DELAY_MS)));
         socket.set_nagle_enabled(false);
         let local = self.local_port();
@@ -154,14 +199,17 @@ impl Stack {
     }
 
     /// A frame arrives.
-    pub fn arrives(&mut self, frame: Vec<u8>) {
+    pub fn arrives(&mut self, mut frame: Vec<u8>) {
+        leave_room(&mut frame);
         self.wire.incoming.push_back(frame);
     }
 
-    /// Works at `t`; `waiting` frames are in front of the line. Whether anything happened.
-    pub fn poll(&mut self, t: Ps, waiting: usize) -> bool {
+    /// Works at `t`, with room for so many frames. Whether anything happened.
+    pub fn poll(&mut self, t: Ps, room: usize) -> bool {
         self.now = self.now.max(t);
-        self.wire.room = AHEAD.saturating_sub(waiting);
+        // Zero stands for no stamp.
+        STAMP.with(|s| s.set((self.now / (1000 * US)) as u32 | 1 << 31));
+        self.wire.room = room;
         let before = self.wire.outgoing.len();
         self.interface.poll(instant(self.now), &mut self.wire, &mut self.sockets);
         self.wire.outgoing.len() > before

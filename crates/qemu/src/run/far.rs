@@ -25,6 +25,8 @@ use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
 const TAP_POLL: Ps = 100_000_000;
 /// Looks at the socket before this thread sleeps: the other simulator is mostly about to answer.
 const SPINS: u32 = 400;
+/// The socket is full: until the other simulator has taken something.
+const FULL: std::time::Duration = std::time::Duration::from_micros(20);
 /// A promise without end: nothing more will be sent.
 const BYE: Ps = Ps::MAX;
 /// Promise and length of the frames behind it; time and length of each.
@@ -79,8 +81,9 @@ impl Host {
         self.zero.unwrap_or(0).saturating_add(self.theirs).saturating_add(self.cable)
     }
 
-    /// Tells frames, and that nothing else leaves before `promise`.
-    fn tell(&mut self, promise: Ps, frames: impl Iterator<Item = Timed>) {
+    /// Tells frames, and that nothing else leaves before `promise`; without frames only what is worth a message, or, where
+    /// we wait for the other, whatever it may wait for.
+    fn tell(&mut self, promise: Ps, frames: impl Iterator<Item = Timed>, waits: bool) {
         let Some(zero) = self.zero else { return };
         let mut message = vec![0; HEADER];
         for (t, frame) in frames {
@@ -89,7 +92,8 @@ impl Host {
             message.extend_from_slice(&frame);
         }
         let promise = if promise == BYE { BYE } else { promise.saturating_sub(zero) };
-        if message.len() == HEADER && promise <= self.ours {
+        let worth = if waits { 1 } else { self.cable / 4 };
+        if message.len() == HEADER && promise < self.ours.saturating_add(worth) {
             return;
         }
         self.ours = self.ours.max(promise);
@@ -98,8 +102,14 @@ impl Host {
         message[8..HEADER].copy_from_slice(&length.to_le_bytes());
         let mut rest = &message[..];
         while !rest.is_empty() {
-            match send(self.socket.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL) {
+            match send(self.socket.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
                 Ok(n) => rest = &rest[n..],
+                // It may be waiting for us to take what it has told.
+                Err(Errno::EAGAIN) => {
+                    if !matches!(self.receive(MsgFlags::MSG_DONTWAIT), Ok(1..)) {
+                        std::thread::sleep(FULL);
+                    }
+                }
                 Err(Errno::EINTR) => {}
                 Err(_) => return, // it has gone: what it said last tells why
             }
@@ -108,7 +118,7 @@ impl Host {
 
     /// Nothing more is sent.
     pub fn bye(&mut self) {
-        self.tell(BYE, std::iter::empty());
+        self.tell(BYE, std::iter::empty(), true);
         self.zero = None;
     }
 
@@ -119,11 +129,9 @@ impl Host {
         let mut spins = 0;
         loop {
             let heard = self.parse(&mut list);
-            let mut buffer = [0; 16384];
             let wait = !heard && spins >= SPINS;
-            let flags = if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
-            match recv(self.socket.as_raw_fd(), &mut buffer, flags) {
-                Ok(got @ 1..) => self.received.extend_from_slice(&buffer[..got]),
+            match self.receive(if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT }) {
+                Ok(1..) => {}
                 Err(Errno::EAGAIN) if heard => return list,
                 Err(Errno::EAGAIN) => spins += 1,
                 Err(Errno::EINTR) => {}
@@ -134,6 +142,14 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Takes bytes from the socket; 0: it has gone.
+    fn receive(&mut self, flags: MsgFlags) -> nix::Result<usize> {
+        let mut buffer = [0; 16384];
+        let got = recv(self.socket.as_raw_fd(), &mut buffer, flags)?;
+        self.received.extend_from_slice(&buffer[..got]);
+        Ok(got)
     }
 
     /// Takes the messages that are here as a whole; whether there is one.
@@ -226,7 +242,7 @@ impl Run {
                     self.simulate_devices(step);
                     let mut nics = lock(&self.nics);
                     let port = &mut nics.devices[0].port;
-                    host.tell(step + port.foresight(), port.to_far());
+                    host.tell(step + port.foresight(), port.to_far(), step < end);
                     if step >= end {
                         break;
                     }
@@ -274,7 +290,7 @@ impl Run {
             let mut nics = lock(&self.nics);
             let port = &mut nics.devices[0].port;
             let leaves = device.min(timer.min(known).saturating_add(lookahead));
-            host.tell(leaves.saturating_add(port.foresight()), std::iter::empty());
+            host.tell(leaves.saturating_add(port.foresight()), std::iter::empty(), true);
             port.far_brings(host.listen().into_iter());
         }
     }

@@ -200,7 +200,7 @@ impl Run {
     pub fn own_device_time(&self) -> Option<Ps> {
         let event = lock(&self.nics).devices.iter().filter_map(|d| d.port.next_time()).min();
         let write = (self.places.next_write != Ps::MAX).then_some(self.places.next_write);
-        [event, write].into_iter().flatten().min()
+        [event, write, self.boundary()].into_iter().flatten().min()
     }
 
     /// Whether a NIC wants an interrupt that it does not have.

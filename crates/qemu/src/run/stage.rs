@@ -61,6 +61,7 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
         e.blocks.collect(&mut run.profile);
     }
     if let Some((message, status)) = run.finished(t) {
+        run.write_capture(t, true);
         e.control.send(message);
         leave_process(status);
     }
@@ -165,6 +166,18 @@ impl Run {
         // From the end of the current window on: nothing of the past changes.
         self.begin_load(window_end);
         Some(if self.settings.timing == Timing::Blocks { super::BOOT_QUANTUM } else { self.platform.quantum() })
+    }
+
+    /// When the measurement begins or ends next: a guest that sleeps must not sleep through it.
+    pub fn boundary(&self) -> Option<Ps> {
+        let measure = self.begin.saturating_add(self.settings.warm_up.ps());
+        match (self.stage, self.start.is_some(), self.end.is_some()) {
+            (Stage::Traffic, false, _) => Some(measure),
+            (Stage::Traffic, true, false) if !self.settings.until_end => {
+                Some(measure.saturating_add(self.settings.duration.ps()))
+            }
+            _ => None,
+        }
     }
 
     fn traffic_tick(&mut self, t: Ps, control: &mut Control) -> Option<Ps> {

@@ -150,7 +150,8 @@ pub struct Port<C> {
 impl<C: Controller> Port<C> {
     /// Port number `index` of this platform.
     #[must_use]
-    pub fn new(p: &Platform, index: usize, registers: C, generator: Generator, classes: DropClasses) -> Self {
+    pub fn new(p: &Platform, index: usize, registers: C, mut generator: Generator, classes: DropClasses) -> Self {
+        generator.set_cable(p.link.latency.ps());
         let queues = registers.queues();
         Self {
             writes: DmaWrites::default(),

@@ -20,7 +20,7 @@ impl<C: Controller> Port<C> {
         if packet.departed >= self.stop_at && packet.kind != Kind::Answer {
             return;
         }
-        self.generator.advance();
+        self.generator.advance(t);
         self.schedule();
         debug_assert!(self.is_ours(packet.id));
         let Packet { id, departed, length, .. } = packet;
