@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from wiretime import run
+from wiretime import runs
 from wiretime.search import CLASSES
 
 PLATFORMS = ("gem5-n1-paper", "gem5-n1-artifact")
@@ -19,10 +19,10 @@ PUBLISHED = {64: "CoreDrop 85.7 %", 1518: "DmaDrop 100 %"}
 
 def point(platform: str, judge: str, size: int, rate: str, warm_up: str) -> tuple[float, str]:
     """Return what is forwarded, and the shares of the classes in all that is lost."""
-    request = run.Request(
+    request = runs.Request(
         platform=platform, packet_size=size, rate=rate, warm_up=warm_up, duration="500us", drop_classes=judge
     )
-    result = run.execute(request).result
+    result = runs.execute(request).result
     counts = {name: result["cohort"][key] for key, name in CLASSES.items()}
     lost = sum(counts.values())
     shares = [f"{name} {100 * n / lost:.1f} %" for name, n in counts.items() if n]

@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from wiretime import run
+from wiretime import runs
 from wiretime.statistics import busy_cores
 
 PAPER = "gem5-n1-paper"
@@ -69,7 +69,7 @@ def studies() -> list[Study]:
 
 def capacity(study: Study, changes: tuple[str, ...]) -> tuple[float, str]:
     """Return the capacity in Gb/s, and where the core's cycles went first."""
-    request = run.Request(
+    request = runs.Request(
         platform=study.platform,
         packet_size=study.size,
         rate="95Gbps",
@@ -78,7 +78,7 @@ def capacity(study: Study, changes: tuple[str, ...]) -> tuple[float, str]:
         app_args=TOUCH if study.touch else "",
         changes=(*COMMON, *changes),
     )
-    result = run.execute(request)[0]
+    result = runs.execute(request)[0]
     core = result["statistics"]["cores"][busy_cores(result)[0]]
     stack = sorted(core["stalls"].items(), key=lambda item: -item[1])
     cycles = max(core["core"]["cycles"], 1)

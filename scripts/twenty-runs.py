@@ -17,9 +17,9 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from wiretime import run
+from wiretime import runs
 
-REQUEST = run.Request(duration="1ms")
+REQUEST = runs.Request(duration="1ms")
 COMMAND = [sys.executable, "-m", "wiretime", "run", "testpmd", "--duration", "1ms", "--json", "-"]
 
 
@@ -43,11 +43,11 @@ def one(kind: str) -> str:
         done = subprocess.run(COMMAND, capture_output=True, text=True, check=True, cwd="/", env=env)
         text = done.stdout
     else:
-        request = REQUEST if kind != "kicked" else run.Request(duration="1ms", engine={"chaos": True})
+        request = REQUEST if kind != "kicked" else runs.Request(duration="1ms", engine={"chaos": True})
         options = {"on_start": stop_and_go} if kind == "stopped" else {}
-        result = run.execute(request, **options)[0]
+        result = runs.execute(request, **options)[0]
         result["configuration"]["run"]["chaos"] = False
-        text = run.dump(result)
+        text = runs.dump(result)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

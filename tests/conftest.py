@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wiretime import paths, platforms, run, vm
+from wiretime import paths, platforms, runs, vm
 from wiretime.setup.guest import compile_c
 
 WIRETIME = [sys.executable, "-m", "wiretime"]
@@ -21,7 +21,7 @@ def wiretime(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    s = run.check(run.Request(engine={"warm_up": "0ns", **changes})).settings
+    s = runs.check(runs.Request(engine={"warm_up": "0ns", **changes})).settings
     return s
 
 

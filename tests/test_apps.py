@@ -13,7 +13,7 @@ from conftest import wiretime
 from rich.console import Console
 from test_load import frames, pcap
 from test_system import balanced, result
-from wiretime import apps, compare, iperf, load, platforms, run
+from wiretime import apps, compare, iperf, load, platforms, runs
 from wiretime.errors import WiretimeError
 
 SHORT = ("--duration", "300us", "--warmup", "200us")
@@ -171,7 +171,7 @@ def test_kernel_runs_are_the_same_each_time(cores: str) -> None:
 
 
 def test_the_guests_own_account_of_idle_time_agrees() -> None:
-    r = run.execute(run.Request("iperf3", warm_up="100ms", duration="100ms", iperf=("protocol=udp", "rate=1Gbps")))
+    r = runs.execute(runs.Request("iperf3", warm_up="100ms", duration="100ms", iperf=("protocol=udp", "rate=1Gbps")))
     assert r.result["iperf"]["state"] == "done"
     found = re.findall(r"guest-(\w+) cpu(\d) ([\d ]+)", r.console)
     assert len(found) == 4, r.console[-500:]
@@ -194,7 +194,7 @@ def test_a_steady_rate_is_told_from_a_slow_start() -> None:
 def test_users_programs_are_checked_before_the_boot(tmp_path: Path) -> None:
     def said(name: str, **options: Any) -> str:
         with pytest.raises(WiretimeError) as e:
-            run.check(run.Request(str(tmp_path / name), own=apps.Own(**options)))
+            runs.check(runs.Request(str(tmp_path / name), own=apps.Own(**options)))
         return str(e.value)
 
     (tmp_path / "text").write_text("hello")

@@ -15,7 +15,7 @@ import pytest
 from conftest import wiretime
 from hdrh.histogram import HdrHistogram
 from test_system import balanced, result
-from wiretime import apps, load, run
+from wiretime import apps, load, runs
 from wiretime.apps.model import GUEST_HOST, mac_of
 from wiretime.errors import WiretimeError
 
@@ -131,9 +131,9 @@ def test_traces_that_cannot_be_played_are_refused(tmp_path: Path) -> None:
         (long, {"app": "ping"}, "its longest frame is 5004 B; ping takes 1518 B"),
     ):
         with pytest.raises(WiretimeError) as e:
-            run.check(run.Request(replay=path, **options))  # type: ignore[arg-type]
+            runs.check(runs.Request(replay=path, **options))  # type: ignore[arg-type]
         assert said in str(e.value), str(e.value)
-    run.check(run.Request(replay=cut, lenient=True))
+    runs.check(runs.Request(replay=cut, lenient=True))
 
 
 # --- The wire, as Wireshark sees it -----------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_flows_and_queues_have_figures_of_their_own() -> None:
 def test_the_kernel_finds_the_generator() -> None:
     """No neighbour is set by hand: neighbour discovery is answered, so that the kernel can; ARP in every other run."""
     ping = apps.get("ping")
-    checked = run.check(run.Request("ping"))
+    checked = runs.check(runs.Request("ping"))
     assert checked.app == ping and "neigh" not in checked.command.text
     r = result("--ip", "6", "--packet-size", "128", "--rate", "200Mbps", "--duration", "1ms", app="ping")
     assert r["cohort"]["forwarded"] == r["cohort"]["offered"] > 0
@@ -342,7 +342,7 @@ def test_the_generator_replies_to_ping(monkeypatch: pytest.MonkeyPatch) -> None:
         return app.line(s).replace("wtctl mark 1", "ping -c 3 10.0.0.1 && ping -c 2 2001:2::1 && wtctl mark 1")
 
     monkeypatch.setitem(apps.APPS, "ping", replace(app, line=pinging))
-    done = run.execute(run.Request(app="ping", rate="100Mbps", duration="100us"))
+    done = runs.execute(runs.Request(app="ping", rate="100Mbps", duration="100us"))
     assert "3 packets transmitted, 3 packets received" in done.console
     assert "2 packets transmitted, 2 packets received" in done.console
     assert done.result["ledger_violations"] == []

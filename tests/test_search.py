@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import _native, run, search
+from wiretime import _native, runs, search
 from wiretime.search import maximum, ratios, rfc2544, show, sweeps
 
 
@@ -178,8 +178,8 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
 
 
 def test_msb_is_the_same_from_longer_trials_and_other_boots() -> None:
-    both = search.msb(run.Request(), [64, 1518], 0.01, quiet)
-    longer = search.msb(run.Request(), [64], 0.01, quiet, 4.0)
+    both = search.msb(runs.Request(), [64, 1518], 0.01, quiet)
+    longer = search.msb(runs.Request(), [64], 0.01, quiet, 4.0)
     assert both[0].best and both[1].best and longer[0].best
     assert longer[0].best.offered == pytest.approx(both[0].best.offered, rel=0.01)
     assert "CoreDrop" in both[0].bound.classes if both[0].bound else False
@@ -187,7 +187,7 @@ def test_msb_is_the_same_from_longer_trials_and_other_boots() -> None:
 
 
 def test_latency_and_ramp_go_on_in_the_same_boot() -> None:
-    f, trials = search.latency(run.Request(), 256, 0.01, quiet)
+    f, trials = search.latency(runs.Request(), 256, 0.01, quiet)
     assert f.best is not None and len(trials) == len(sweeps.FRACTIONS)
     for fraction, trial in zip(sweeps.FRACTIONS, trials, strict=True):
         assert trial.offered == pytest.approx(f.best.offered * fraction, rel=1e-6)
@@ -197,7 +197,7 @@ def test_latency_and_ramp_go_on_in_the_same_boot() -> None:
         assert trial.latency["median"] <= trial.latency["p99"] <= trial.latency["max"]
     assert trials[0].latency and trials[0].latency["median"] < 5000, "no backlog is left of the search"
     assert trials[-1].latency and trials[0].latency["mean"] < trials[-1].latency["mean"]
-    swept = search.ramp(run.Request(), 64, search.rates(run.Request(), 64, "5Gbps", "35Gbps", 4), quiet)
+    swept = search.ramp(runs.Request(), 64, search.rates(runs.Request(), 64, "5Gbps", "35Gbps", 4), quiet)
     assert [t.loss > 0.02 for t in swept] == [False, False, True, True]
     assert swept[3].forwarded == pytest.approx(swept[2].forwarded, rel=0.03)
 

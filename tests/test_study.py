@@ -7,16 +7,20 @@ import os
 import signal
 import subprocess
 import time
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow.feather
 import pytest
+import wiretime as wt
 from conftest import WIRETIME, wiretime
+from wiretime import paths
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, folder
 from wiretime.study import plan as plans
 
+PLOTS = ("lines", "bars", "curves", "drops", "latency", "hops", "cpi", "occupancy", "sensitivity")
 SHORT = {"duration": "100us", "warm_up": "50us", "rate": "10Gbps"}
 
 
@@ -71,8 +75,29 @@ def written(path: Path, **axes: list[Any]) -> Path:
     lines = ['metrics = ["forwarded_gbps", "loss_percent"]', "[study]", 'name = "t"', "[fixed]"]
     lines += [f"{k} = {json.dumps(v)}" for k, v in SHORT.items()]
     lines += ["[axes]", *(f'"{k}" = {json.dumps(v)}'.replace('": ', '" = ') for k, v in axes.items())]
+    for kind in PLOTS:
+        lines += ["[[plots]]", f'title = "Drawn as {kind}"', f'kind = "{kind}"', 'y = "forwarded_gbps"']
+        lines += ['x = "seed"'] if kind == "lines" else []
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+class Page(HTMLParser):
+    """What a browser would load from elsewhere, and the text of headings and cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        names = {"src", "href", "xlink:href"}
+        self.outside += [v for k, v in attrs if k in names and v and not v.startswith(("#", "data:"))]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
 
 
 def test_a_study_from_plan_to_query(tmp_path: Path) -> None:
@@ -102,6 +127,22 @@ def test_a_study_from_plan_to_query(tmp_path: Path) -> None:
     assert [r["limit"] for r in rows] == ["usual"] and rows[0]["forwarded_gbps"] == result["forwarded_gbps"]
     assert rows[0]["latency_hdr_ps"] == result["latency_hdr_ps"] and rows[0]["ways"] == 0
     assert csv.read_text().startswith('"limit","ways","forwarded_gbps"')
+    reported = wiretime("report", str(out))
+    assert reported.returncode == 0 and reported.stdout.strip() == str(out / "report.html"), reported.stderr
+    text = (out / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert page.outside == [] and page.tags.count("svg") == len(PLOTS)
+    assert {f"Drawn as {kind}" for kind in PLOTS} <= set(page.texts)
+    assert "limit short, seed 1: no port was enabled within 1ms of simulated time" in page.texts, "what failed is told"
+    assert f"{result['forwarded_gbps']:.5g}" in page.texts
+    command = "wiretime run testpmd --duration 100us --warmup 50us --rate 10Gbps --guest-limit 60s --seed 1"
+    assert command in text
+    for ending in ("png", "svg"):
+        assert len(list((out / "plots").glob(f"*.{ending}"))) == len(PLOTS)
+    assert wiretime("report", str(out)).returncode == 0 and (out / "report.html").read_text() == text, (
+        "the same each time"
+    )
     wrong = wiretime("query", str(out), "SELECT nothing FROM points")
     assert wrong.returncode == 2 and 'Referenced column "nothing" not found' in wrong.stderr
     about = json.loads((out / "study.json").read_text())
@@ -110,6 +151,23 @@ def test_a_study_from_plan_to_query(tmp_path: Path) -> None:
     assert old.returncode == 2 and "in format 0; this is" in old.stderr and "sweep anew" in old.stderr
     nothing = wiretime("query", str(tmp_path), sql)
     assert nothing.returncode == 2 and "is no study's folder" in nothing.stderr
+
+
+def test_a_notebook_gets_data_frames(tmp_path: Path) -> None:
+    """The names of ``import wiretime as wt``, as the documentation uses them."""
+    machine = wt.machine("ampere-altra", {"llc.dca_ways": 4}, cores=1)
+    assert machine.parameters()["llc.dca_ways"] == 4
+    with pytest.raises(WiretimeError, match="did you mean llc"):
+        wt.machine(changes={"llc.dca_way": 4})
+    run = wt.run("testpmd", machine, packet_size=128, **SHORT)
+    frame = run.frame()
+    assert frame["platform.llc.dca_ways"][0] == 4 and frame["forwarded_gbps"][0] == run["forwarded_gbps"]
+    assert run.latencies()["packets"].sum() == run["cohort.forwarded"]
+    with pytest.raises(WiretimeError, match="unexpected keyword argument 'packet_sise'"):
+        wt.run("testpmd", packet_sise=64)
+    study = wt.sweep(table(axes={"packet_size": [128]}, fixed={**SHORT, "llc.dca_ways": 4}), out=tmp_path / "s", jobs=1)
+    assert study.frame()["forwarded_gbps"][0] == run["forwarded_gbps"] and study.failed() == {}
+    assert wt.open_study(tmp_path / "s").query("SELECT count(*) AS n FROM points")["n"][0] == 1
 
 
 def test_a_sweep_that_is_killed_goes_on(tmp_path: Path) -> None:
@@ -155,3 +213,26 @@ def test_clusters_that_are_not_there_are_told_of(tmp_path: Path) -> None:
     for name, said in (("slurm", "--cluster slurm: "), ("pbs", "--cluster pbs: allowed are slurm, local")):
         done = wiretime("sweep", str(plan), "--out", str(tmp_path / name), "--cluster", name)
         assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_the_documented_path_leads_to_a_plot(tmp_path: Path) -> None:
+    """Four commands at most, from the text itself; the first is how this test's own environment was made."""
+    text = (paths.REPOSITORY / "docs/studies.md").read_text()
+    commands = [
+        line.strip() for line in text.split("<!-- path -->")[1].split("<!-- /path -->")[0].splitlines() if line.strip()
+    ]
+    assert len(commands) <= 4 and commands[0] == "./run"
+    for name in ("experiments", "platforms"):
+        (tmp_path / name).symlink_to(paths.REPOSITORY / name)
+    for command in commands[1:]:
+        words = command.replace(".venv/bin/wiretime", "").split()
+        done = wiretime(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / done.stdout.strip()).is_file()
+    plots = list((tmp_path / "studies/dca/plots").glob("1-*.png"))
+    assert len(plots) == 1 and plots[0].stat().st_size > 10_000
+    rows = folder.query(
+        tmp_path / "studies/dca", "SELECT dca, packet_size, msb_gbps FROM points ORDER BY 1"
+    ).to_pylist()
+    assert [r["dca"] for r in rows] == ["off", "on"] and {r["packet_size"] for r in rows} == {300}
+    assert rows[1]["msb_gbps"] > 1.2 * rows[0]["msb_gbps"], "direct cache access brings something"

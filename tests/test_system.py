@@ -17,7 +17,7 @@ from typing import Any
 import jsonschema
 import pytest
 from conftest import WIRETIME, alive, children, leftovers, settings, wiretime
-from wiretime import paths, platforms, run, vm
+from wiretime import paths, platforms, runs, vm
 from wiretime.setup import guest, store
 from wiretime.setup.guest import COMPILER
 from wiretime.setup.parts import GUEST
@@ -106,8 +106,8 @@ def test_a_faster_link_can_be_asked_for() -> None:
 
 def test_same_bytes_whatever_the_host_does(tmp_path: Path) -> None:
     """Plain, in another folder with another environment, kicked at random, stopped in the middle, both cores busy."""
-    request = run.Request(duration="300us", warm_up="100us")
-    text = run.dump(run.execute(request)[0])
+    request = runs.Request(duration="300us", warm_up="100us")
+    text = runs.dump(runs.execute(request)[0])
 
     def digest(**engine: Any) -> str:
         def stop_and_go(pid: int) -> None:
@@ -123,10 +123,10 @@ def test_same_bytes_whatever_the_host_does(tmp_path: Path) -> None:
 
             threading.Thread(target=work, daemon=True).start()
 
-        again = run.Request(duration="300us", warm_up="100us", engine=engine or None)
-        r = run.execute(again, on_start=stop_and_go)[0]
+        again = runs.Request(duration="300us", warm_up="100us", engine=engine or None)
+        r = runs.execute(again, on_start=stop_and_go)[0]
         r["configuration"]["run"]["chaos"] = False
-        return run.dump(r)
+        return runs.dump(r)
 
     busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
     try:
@@ -153,8 +153,8 @@ def test_same_bytes_whatever_the_host_does(tmp_path: Path) -> None:
 
 def test_mapped_and_trapped_doorbells_are_timed_alike() -> None:
     def figures(mapped: bool) -> Any:
-        request = run.Request(rate="10Gbps", duration="300us", warm_up="100us", engine={"mapped_doorbells": mapped})
-        r = run.execute(request)[0]
+        request = runs.Request(rate="10Gbps", duration="300us", warm_up="100us", engine={"mapped_doorbells": mapped})
+        r = runs.execute(request)[0]
         return r["latency_ns"]["median"], r["cohort"]["forwarded"]
 
     (mapped, n), (trapped, m) = figures(True), figures(False)
@@ -313,7 +313,7 @@ def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
     """The kernel's driver under a ping flood for 50 simulated ms: one sequence of (instruction count, interrupt)."""
 
     def execution(chaos: bool) -> Any:
-        request = run.Request(
+        request = runs.Request(
             app="ping",
             packet_size=98,
             rate="100Mbps",
@@ -321,7 +321,7 @@ def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
             changes=(f"system.cores={cores}",),
             engine={"chaos": chaos},
         )
-        r = run.execute(request)[0]
+        r = runs.execute(request)[0]
         assert r["loss_percent"] == 0
         # The driver throttles to 20000 a second and less.
         assert 500 < r["execution"]["interrupts"] < 3000

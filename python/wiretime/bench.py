@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiretime import load, platforms, run, vm
+from wiretime import load, platforms, runs, vm
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
 from wiretime.setup.parts import GUEST, QEMU
@@ -92,8 +92,8 @@ def bare() -> float:
 
 def engine(timing: str, seconds: float) -> tuple[float, float, float]:
     """Return MIPS, packets a host second and instructions a packet."""
-    settings = run.check(
-        run.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
+    settings = runs.check(
+        runs.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
     ).settings
     command = SCRIPT.format(seconds=seconds)
     settings_text = {"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}
@@ -120,7 +120,7 @@ BUSY_SECONDS = "2ms"
 def busy_cores(cores: int, *changes: str) -> tuple[float, float, float]:
     """Return host seconds, instructions in millions and resident memory in MiB of ``cores`` busy cores."""
     platform = platforms.load(platforms.DEFAULT, [f"system.cores={cores}", *changes])
-    settings = run.check(run.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"})).settings
+    settings = runs.check(runs.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"})).settings
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": BUSY.format(cores=cores), "WAITS": ""})
     peak = {"kib": 0, "pid": 0}
 
@@ -206,7 +206,7 @@ def main() -> None:
             sampled["shares"] = shares(state["pid"], 4) or {}
 
     began = time.monotonic()
-    done = run.execute(run.Request(duration="50ms"), progress, on_start=on_start)
+    done = runs.execute(runs.Request(duration="50ms"), progress, on_start=on_start)
     result, host = done.result, done.host
     forwarded = result["statistics"]["receive"]["delivered"]
     seconds = host["traffic_seconds"]

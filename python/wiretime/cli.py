@@ -23,7 +23,7 @@ from wiretime import (
     platforms,
     profile,
     report,
-    run,
+    runs,
     search,
     shell,
     statistics,
@@ -37,6 +37,7 @@ from wiretime.search import show
 from wiretime.setup import steps
 from wiretime.study import folder
 from wiretime.study import plan as study_plan
+from wiretime.study import report as study_report
 from wiretime.study import show as study_show
 from wiretime.tables import plain
 
@@ -262,7 +263,7 @@ def run_command(
     ] = None,
     guest_limit: Annotated[
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
-    ] = run.GUEST_LIMIT,
+    ] = runs.GUEST_LIMIT,
     interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
     with_profile: Annotated[bool, typer.Option("--profile", help="Charge cycles to symbols; needs --out.")] = False,
     nic: NicName = None,
@@ -332,7 +333,7 @@ def run_command(
     ] = None,
 ) -> None:
     """Run an application on a simulated server under the load generator."""
-    request = run.Request(
+    request = runs.Request(
         app=application,
         platform=platform,
         packet_size=packet_size,
@@ -377,25 +378,25 @@ def run_command(
     for option, wanted in (("--trace", trace), ("--profile", with_profile or None), ("--capture", capture)):
         if wanted is not None and out is None:
             raise WiretimeError(f"{option}: needs --out DIR for its files")
-    checked = run.check(request)
+    checked = runs.check(request)
     for warning in checked.trace.warnings if checked.trace else ():
         notes.print(f"warning: {warning}", markup=False, highlight=False)
     if out is not None:
-        run.prepare_folder(out)
-    file = out / run.CAPTURING if out is not None and capture is not None else None
+        runs.prepare_folder(out)
+    file = out / runs.CAPTURING if out is not None and capture is not None else None
     if notes.is_terminal:
         display = _Display()
         with display.bar:
-            done = run.execute(request, display, capture=file)
+            done = runs.execute(request, display, capture=file)
     else:
-        done = run.execute(request, capture=file)
+        done = runs.execute(request, capture=file)
     result, host = done.result, done.host
     if out is not None:
-        run.write(out, done)
+        runs.write(out, done)
     if json_output == "-":
-        sys.stdout.write(run.dump(result))
+        sys.stdout.write(runs.dump(result))
     elif json_output is not None:
-        Path(json_output).write_text(run.dump(result))
+        Path(json_output).write_text(runs.dump(result))
     else:
         screen.print(report.table(result, host))
 
@@ -432,11 +433,11 @@ def wire_command(
 
     Time passes as fast as here, instructions take a fixed time, and nothing about it is deterministic.
     """
-    request = run.Request(
+    request = runs.Request(
         application,
         platform,
         tap=tap,
-        duration=duration or run.EVER,
+        duration=duration or runs.EVER,
         warm_up="0ns",
         nic=nic,
         cores=cores,
@@ -447,7 +448,7 @@ def wire_command(
     )
     joined = _Joined(tap)
     try:
-        done = run.execute(request, joined)
+        done = runs.execute(request, joined)
     except KeyboardInterrupt:
         there, back = joined.frames or (0, 0)
         notes.print(f"{there} frames to the guest, {back} from it", highlight=False)
@@ -465,9 +466,9 @@ def _request(
     cores: int | None,
     queues: int,
     ports: int | None,
-) -> run.Request:
+) -> runs.Request:
     """Return the run that a search varies."""
-    return run.Request(
+    return runs.Request(
         application,
         platform,
         seed=seed,
@@ -553,6 +554,9 @@ def sweep_command(
     jobs: Annotated[int | None, typer.Option(help="Points at once.", show_default="cores of this machine")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds points already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
+    axis: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE,...", help="Other values of an axis, or another axis.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/NAME")] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Run points as jobs of a cluster: slurm; or local, to try that here.")
@@ -562,7 +566,7 @@ def sweep_command(
     ] = None,
 ) -> None:
     """Run every point of a study, and keep what each yields as a row of a table."""
-    loaded = study_plan.load(plan)
+    loaded = study_plan.load(plan, axis or [])
     study = folder.Study(loaded, str(plan), out or Path("studies") / loaded.study.name)
     study_show.about(notes, study, jobs)
     if dry_run:
@@ -572,6 +576,14 @@ def sweep_command(
     screen.print(study_show.table(study))
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("report")
+def report_command(
+    study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
+) -> None:
+    """Write a study's report: one page, and its plots as PNG and SVG."""
+    screen.print(str(study_report.write(folder.open_study(study))), highlight=False, soft_wrap=True)
 
 
 @app.command("query")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wiretime import run, vm
+from wiretime import runs, vm
 from wiretime.setup import guest
 
 
 def interactive(platform_name: str, changes: Sequence[str]) -> int:
     """Boot to a shell on this terminal; returns QEMU's exit status."""
-    request = run.Request(
+    request = runs.Request(
         platform=platform_name,
         changes=tuple(changes),
         engine={"start_at": "never", "timing": "blocks", "host_speed": True},
     )
-    platform, settings, app, command, *_ = run.check(request)
-    g = run.guest(app, platform, replace(command, text="true"))
+    platform, settings, app, command, *_ = runs.check(request)
+    g = runs.guest(app, platform, replace(command, text="true"))
     machine = vm.Machine(
         platform,
         settings,

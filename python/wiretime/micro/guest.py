@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import paths, platforms, run, vm
+from wiretime import paths, platforms, runs, vm
 from wiretime.errors import GuestError
 from wiretime.setup.guest import compile_c
 
@@ -39,8 +39,8 @@ def measure(
 ) -> dict[Job, float]:
     """Return nanoseconds an operation of every job."""
     table = machine(platform, changes)
-    settings = run.check(
-        run.Request(
+    settings = runs.check(
+        runs.Request(
             rate="1Mbps",
             duration="1000s",
             guest_limit="1000s",

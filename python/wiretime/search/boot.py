@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from wiretime import apps, load, run
+from wiretime import apps, load, runs
 from wiretime.errors import WiretimeError
 from wiretime.search.trials import Asked, Length, Steps
 
@@ -23,28 +23,28 @@ WAKING, WAKING_SHARE = "0.1%", 0.001
 SHORTEST = 64
 
 
-def link(request: run.Request) -> dict[str, Any]:
+def link(request: runs.Request) -> dict[str, Any]:
     """Return the link's parameters, the request checked."""
     if apps.find(request.app, request.own).traffic == "iperf":
         raise WiretimeError(f"{request.app} finds its rate by itself: `wiretime run {request.app}`")
-    found: dict[str, Any] = run.check(replace(request, rate=WAKING)).platform["link"]
+    found: dict[str, Any] = runs.check(replace(request, rate=WAKING)).platform["link"]
     return found
 
 
-def line(request: run.Request, size: int) -> float:
+def line(request: runs.Request, size: int) -> float:
     """Return the bits of frames a second that the line carries at a packet size, the request checked."""
     return float(load.carried(link(replace(request, packet_size=size)), Fraction(size)))
 
 
-def length(request: run.Request, factor: float) -> Length:
+def length(request: runs.Request, factor: float) -> Length:
     """Return how long trials of a request are."""
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
         raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
-    command = run.check(replace(request, rate=WAKING)).command
+    command = runs.check(replace(request, rate=WAKING)).command
     return Length(command.ring * request.queues, factor)
 
 
-def _ageing(checked: run.Checked, highest: float) -> tuple[float, str]:
+def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:
     """Return rate and length of what comes before the first trial; a store is filled, at a rate that it bears."""
     store = checked.settings["load"]["store"]
     if store is None:
@@ -69,12 +69,12 @@ def _aged(steps: Steps, rate: float, duration: str) -> Steps:
     yield from steps
 
 
-def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> None:
+def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> None:
     """Boot once and run the trials that ``steps`` asks for, of these packet sizes."""
     # What the boot starts with only wakes the program up; the first trial replaces it.
     packet_sizes = ",".join(str(size) for size in sorted(set(sizes)))
     waking = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
-    checked = run.check(waking)
+    checked = runs.check(waking)
     base = checked.settings["load"]
     # The same for whatever sizes follow, so that boots do not differ by them.
     rate = int(line(request, SHORTEST) * WAKING_SHARE)
@@ -99,10 +99,10 @@ def in_one_boot(request: run.Request, sizes: Sequence[int], steps: Steps) -> Non
         }
         return {"load": {**base, **changes}, **asked}
 
-    run.execute(waking, on_trial=on_trial)
+    runs.execute(waking, on_trial=on_trial)
 
 
-def for_each_size(request: run.Request, sizes: Sequence[int], factor: float, search: Search[Found]) -> list[Found]:
+def for_each_size(request: runs.Request, sizes: Sequence[int], factor: float, search: Search[Found]) -> list[Found]:
     """Search for something at one packet size after the other, in one boot.
 
     ``search`` is given the size, what the line carries at it, and the length of trials.

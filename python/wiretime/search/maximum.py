@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from wiretime import run, vm
+from wiretime import runs, vm
 from wiretime.errors import WiretimeError
 from wiretime.search.boot import for_each_size
 from wiretime.search.trials import Asked, Asking, Length, Tell, Trial, ask
@@ -113,7 +113,7 @@ def share(percent: float) -> float:
     return percent / 100
 
 
-def msb(request: run.Request, sizes: Sequence[int], threshold: float, tell: Tell, factor: float = 1.0) -> list[Found]:
+def msb(request: runs.Request, sizes: Sequence[int], threshold: float, tell: Tell, factor: float = 1.0) -> list[Found]:
     """Find the MSB of every size in one boot."""
 
     def search(size: int, highest: float, trial_length: Length) -> Generator[Asked, dict[str, Any], Found]:
@@ -142,7 +142,7 @@ class Spread:
         return stdev(self.values) if len(self.values) > 1 else 0.0
 
 
-def _at_once(requests: Sequence[run.Request], search: Callable[[run.Request], list[Found]]) -> list[list[Found]]:
+def _at_once(requests: Sequence[runs.Request], search: Callable[[runs.Request], list[Found]]) -> list[list[Found]]:
     """Search for all requests, on all of the host's cores; whatever ends one ends all."""
     with ThreadPoolExecutor(max_workers=min(len(requests), os.cpu_count() or 1)) as pool:
         try:
@@ -154,7 +154,7 @@ def _at_once(requests: Sequence[run.Request], search: Callable[[run.Request], li
 
 
 def over_seeds(
-    request: run.Request,
+    request: runs.Request,
     sizes: Sequence[int],
     threshold: float,
     seeds: int,

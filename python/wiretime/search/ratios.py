@@ -21,7 +21,7 @@ from MLRsearch import (
     SearchGoal,
 )
 
-from wiretime import run
+from wiretime import runs
 from wiretime.errors import WiretimeError
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import FIRST_US
@@ -144,7 +144,7 @@ def find(
     return Ratios(size, answers, trials)
 
 
-def ndr_pdr(request: run.Request, sizes: Sequence[int], tell: Tell, factor: float = 1.0) -> list[Ratios]:
+def ndr_pdr(request: runs.Request, sizes: Sequence[int], tell: Tell, factor: float = 1.0) -> list[Ratios]:
     """Find NDR and PDR of every size in one boot."""
     return for_each_size(
         request, sizes, factor, lambda size, highest, trial_length: find(size, highest, NAMED, tell, trial_length)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wiretime import run
+from wiretime import runs
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import Found, find
 from wiretime.search.sweeps import DRAIN_US
@@ -113,7 +113,7 @@ def _one(size: int, highest: float, tell: Tell, trial_length: Length) -> Generat
     return Benchmarks(size, found, latency, losses, burst, recovered, drained)
 
 
-def benchmarks(request: run.Request, sizes: Sequence[int], tell: Tell, factor: float = 1.0) -> list[Benchmarks]:
+def benchmarks(request: runs.Request, sizes: Sequence[int], tell: Tell, factor: float = 1.0) -> list[Benchmarks]:
     """Run the tests for every size in one boot."""
     return for_each_size(
         request, sizes, factor, lambda size, highest, trial_length: _one(size, highest, tell, trial_length)

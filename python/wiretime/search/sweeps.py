@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from wiretime import load, run
+from wiretime import load, runs
 from wiretime.errors import WiretimeError
 from wiretime.search.boot import in_one_boot, length, line, link
 from wiretime.search.maximum import Found, find
@@ -19,7 +19,7 @@ STEPS_MAX = 1000
 
 
 def latency(
-    request: run.Request, size: int, threshold: float, tell: Tell, factor: float = 1.0
+    request: runs.Request, size: int, threshold: float, tell: Tell, factor: float = 1.0
 ) -> tuple[Found, list[Trial]]:
     """Find the MSB of a size, then measure latency at fractions of it, lowest first, in the same boot."""
     highest, trial_length = line(request, size), length(request, factor)
@@ -42,7 +42,7 @@ def latency(
     return results[0], trials
 
 
-def ramp(request: run.Request, size: int, rates: Sequence[float], tell: Tell, factor: float = 1.0) -> list[Trial]:
+def ramp(request: runs.Request, size: int, rates: Sequence[float], tell: Tell, factor: float = 1.0) -> list[Trial]:
     """Offer one rate after the other in one boot."""
     trial_length = length(request, factor)
     trials: list[Trial] = []
@@ -55,7 +55,7 @@ def ramp(request: run.Request, size: int, rates: Sequence[float], tell: Tell, fa
     return trials
 
 
-def rates(request: run.Request, size: int, first: str, last: str, steps: int) -> list[float]:
+def rates(request: runs.Request, size: int, first: str, last: str, steps: int) -> list[float]:
     """Return ``steps`` rates from ``first`` to ``last``, each at most what the line carries."""
     if not 2 <= steps <= STEPS_MAX:
         raise WiretimeError(f"--steps {steps}: allowed are 2 to {STEPS_MAX}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tomlkit
 
-from wiretime import __version__, run
+from wiretime import __version__, runs
 from wiretime.errors import WiretimeError
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
@@ -63,7 +63,7 @@ class Study:
                     tuple(request.changes),
                 )
                 if known not in machines:
-                    machines[known] = run.machine(request)
+                    machines[known] = runs.machine(request)
             except (WiretimeError, TypeError) as e:
                 raise WiretimeError(f"{source}: at {point.text()}: {e}") from None
             machine = machines[known]
@@ -88,8 +88,7 @@ class Study:
             )
         except OSError as e:
             raise WiretimeError(f"{self.path}: {e.strerror}") from None
-        if Path(self.source).is_file():
-            shutil.copyfile(self.source, self.path / PLAN)
+        (self.path / PLAN).write_text(tomlkit.dumps(self.plan.model_dump(exclude_defaults=True)))
 
     def store(self) -> int:
         """Write the tables of all finished points; returns how many there are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ OPTIONS = tuple(
     if f.name not in ("changes", "store", "iperf", "own", "engine", "tap", "capture", "trace", "profile", "interval")
 )
 NAMED = ("store", "iperf")
+# Where the command line calls an option otherwise.
+COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
 KINDS = {f.name: f.type for f in dataclasses.fields(Request)}
 
 Value = str | int | float | bool
@@ -96,6 +99,30 @@ class Point:
         options |= {name: tuple(texts) for name, texts in named.items()}
         return Request(changes=tuple(changes), **options)
 
+    def command(self) -> str:
+        """Return the command line that runs this point by itself."""
+        words = ["wiretime", self.about.measure, str(self.settings.get("app", Request.app))]
+        arguments = []
+        for key, value in self.settings.items():
+            group, _, rest = key.partition(".")
+            if key.startswith("--"):
+                arguments.append(f"{key}={value}")
+            elif key == "app_args":
+                arguments.insert(0, str(value))
+            elif key == "packet_size" and self.about.measure == "msb":
+                words.append(f"--packet-sizes {value}")
+            elif key in OPTIONS and key != "app":
+                words.append(f"--{COMMAND_LINE.get(key, key.replace('_', '-'))} {shlex.quote(_text(value))}")
+            elif group in NAMED:
+                words.append(f"--{group} {rest}={_text(value)}")
+            elif key != "app":
+                words.append(f"--set {key}={_text(value)}")
+        if arguments:
+            words.append(f"--app-args={shlex.quote(' '.join(arguments))}")
+        if self.about.measure == "msb":
+            words.append(f"--loss {self.about.loss:g} --trial-length {self.about.trial_length:g}")
+        return " ".join(words)
+
     def text(self) -> str:
         """Return the place as a person reads it."""
         return ", ".join(f"{axis} {_text(value)}" for axis, value in self.place.items())
@@ -154,14 +181,32 @@ def _places(source: str, name: str, values: Sequence[Value | dict[str, Value]]) 
     return found
 
 
-def load(path: Path) -> Plan:
-    """Read and check a plan."""
+def _typed(text: str) -> Value:
+    """Return a value of the command line as a plan would write it."""
+    return int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)
+
+
+def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    """Return a plan's table with other values on its axes (NAME=VALUE,VALUE), or with further axes."""
+    changed = {**table, "axes": dict(table.get("axes", {}))}
+    for text in axes:
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise WiretimeError(f"--axis {text}: must be NAME=VALUE,VALUE,...")
+        changed["axes"][name] = [_typed(v) for v in values.split(",")]
+        if isinstance(changed.get("fixed"), dict):
+            changed["fixed"] = {k: v for k, v in changed["fixed"].items() if k != name}
+    return changed
+
+
+def load(path: Path, axes: Sequence[str] = ()) -> Plan:
+    """Read and check a plan, with other values on its axes where asked to."""
     try:
         table = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else str(e)
         raise WiretimeError(f"{path}: {reason}") from None
-    return parse(table, str(path))
+    return parse(with_axes(table, axes), str(path))
 
 
 def parse(table: Mapping[str, Any], source: str) -> Plan:

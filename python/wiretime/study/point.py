@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wiretime import __version__, paths, run, search
+from wiretime import __version__, paths, runs, search
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import store
 from wiretime.setup.parts import PARTS
@@ -51,7 +51,7 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
 def _search(point: Point, folder: Path) -> metrics.Row:
     about = point.about
     request = point.request()
-    size = run.check(request).settings["load"]["sizes"]
+    size = runs.check(request).settings["load"]["sizes"]
     if size["kind"] != "fixed":
         raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
 
@@ -65,8 +65,8 @@ def _search(point: Point, folder: Path) -> metrics.Row:
 
 
 def _run(point: Point, folder: Path) -> metrics.Row:
-    done = run.execute(point.request())
-    run.write(folder, done)
+    done = runs.execute(point.request())
+    runs.write(folder, done)
     return metrics.of_run(done.result)
 
 

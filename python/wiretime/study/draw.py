@@ -1,0 +1,445 @@
+"""The plots of a report: direct labels, units, colours that everybody tells apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from wiretime.search.show import COLOURS
+from wiretime.statistics import busy_cores, catalogue
+from wiretime.study import metrics
+from wiretime.study.folder import Study, Task
+from wiretime.study.plan import Plot
+
+STYLE: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "wiretime",
+    "font.family": "sans-serif",
+}
+MARKERS = "osD^vPX"
+HATCHES = ("", "///", "...")
+# Title, colour, hatch.
+Shade = tuple[str, str, str]
+CLASSES = {
+    "dma_drop": ("DmaDrop", COLOURS[0], ""),
+    "core_drop": ("CoreDrop", COLOURS[1], ""),
+    "tx_drop": ("TxDrop", COLOURS[2], ""),
+    "host_drop": ("HostDrop", COLOURS[3], ""),
+}
+Data = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure, the data in it, and the points that it shows."""
+
+    figure: Figure
+    data: Data
+    tasks: Sequence[Task]
+
+
+def _name(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _label(name: str) -> str:
+    unit = metrics.unit(name)
+    return f"{metrics.meaning(name)} ({unit})" if unit else metrics.meaning(name)
+
+
+def _row(task: Task) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = json.loads((task.folder / "row.json").read_text())
+    return row
+
+
+def _result(task: Task) -> Mapping[str, Any] | None:
+    path = task.folder / "result.json"
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _text(task: Task, study: Study, without: Sequence[str] = ()) -> str:
+    """Return what tells a point from the others."""
+    axes = [a for a, values in study.plan.axes.items() if len(values) > 1 and a not in without]
+    return ", ".join(f"{a.rsplit('.', 1)[-1]} {_name(task.point.place[a])}" for a in axes) or study.plan.study.name
+
+
+def _ends(axes: Axes, lines: Sequence[tuple[str, float, float, str]]) -> None:
+    """Label lines at their right ends, apart from each other."""
+    low, high = axes.get_ylim()
+    gap = (high - low) * 0.055
+    ordered = sorted(lines, key=lambda line: line[2])
+    places: list[float] = []
+    for _, _, y, _ in ordered:
+        places.append(max(y, places[-1] + gap) if places else y)
+    over = max(0.0, places[-1] - high) if places else 0.0
+    for i in reversed(range(len(places))):
+        # The topmost stays inside; those below make way.
+        limit = high if i == len(places) - 1 else places[i + 1] - gap
+        places[i] = min(places[i], limit) if over else places[i]
+    for (text, x, _, colour), at in zip(ordered, places, strict=True):
+        axes.annotate(
+            text,
+            (x, at),
+            (6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            annotation_clip=False,
+            fontsize=8,
+        )
+
+
+def _panels(study: Study, tasks: Sequence[Task], facet: str) -> list[tuple[str, list[Task]]]:
+    if not facet:
+        return [("", list(tasks))]
+    values = dict.fromkeys(t.point.place[facet] for t in tasks)
+    return [(f"{facet} {_name(v)}", [t for t in tasks if t.point.place[facet] == v]) for v in values]
+
+
+def _figure(panels: int, height: float = 3.2) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(max(6.6, 3.6 * panels), height), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
+    return figure, list(axes)
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+
+
+def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw a metric over an axis, a line for each value of another; the rest is averaged, with its range."""
+    panels = _panels(study, tasks, plot.facet)
+    figure, all_axes = _figure(len(panels))
+    data: Data = []
+    for axes, (title, part) in zip(all_axes, panels, strict=True):
+        xs = list(dict.fromkeys(t.point.place[plot.x] for t in part))
+        numeric = _numeric(xs)
+        at = {x: float(x) if numeric else float(i) for i, x in enumerate(xs)}
+        colours = list(dict.fromkeys(t.point.place[plot.colour] for t in part)) if plot.colour else [None]
+        ends = []
+        for i, colour in enumerate(colours):
+            shade = COLOURS[i % len(COLOURS)]
+            points = []
+            for x in xs:
+                values = [
+                    _row(t)[plot.y]
+                    for t in part
+                    if t.point.place[plot.x] == x and (colour is None or t.point.place[plot.colour] == colour)
+                ]
+                values = [v for v in values if v is not None]
+                if values:
+                    mean = sum(values) / len(values)
+                    points.append((at[x], mean, min(values), max(values)))
+                    place = {
+                        plot.x: x,
+                        **({plot.colour: colour} if plot.colour else {}),
+                        **({plot.facet: title} if title else {}),
+                    }
+                    data.append(
+                        {**place, plot.y: mean, "least": min(values), "most": max(values), "points": len(values)}
+                    )
+            if not points:
+                continue
+            across, y, low, high = (list(column) for column in zip(*points, strict=True))
+            axes.plot(across, y, marker=MARKERS[i % len(MARKERS)], color=shade, linewidth=1.5, markersize=4.5)
+            if low != high:
+                axes.fill_between(across, low, high, color=shade, alpha=0.15, linewidth=0)
+            if colour is not None:
+                ends.append((f"{plot.colour.rsplit('.', 1)[-1]} {_name(colour)}", across[-1], y[-1], shade))
+        if not numeric:
+            axes.set_xticks(list(at.values()), [_name(x) for x in xs])
+        elif len(xs) > 2 and min(at.values()) > 0 and max(at.values()) / min(at.values()) >= 8:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(list(at.values()), [_name(x) for x in xs])
+            axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(plot.x)
+        axes.set_title(title, fontsize=9, loc="left")
+        _ends(axes, ends)
+    all_axes[0].set_ylabel(_label(plot.y))
+    return Drawn(figure, data, tasks)
+
+
+def bars(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw a metric as bars, one for each point."""
+    figure, (axes,) = _figure(1, 0.32 * len(tasks) + 1.0)
+    names = [_text(t, study) for t in tasks]
+    values = [_row(t)[plot.y] for t in tasks]
+    at = range(len(tasks))
+    axes.barh(at, [v or 0 for v in values], color=COLOURS[0], height=0.7)
+    for i, v in enumerate(values):
+        axes.annotate("none" if v is None else f"{v:.4g}", (v or 0, i), (3, 0), textcoords="offset points", va="center")
+    axes.set_yticks(list(at), names)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(_label(plot.y))
+    return Drawn(figure, [{"point": n, plot.y: v} for n, v in zip(names, values, strict=True)], tasks)
+
+
+def _shades(keys: Sequence[str]) -> dict[str, Shade]:
+    """Return a title, a colour and a hatch for each part of a stack: colours first, then hatched ones."""
+    count = len(COLOURS)
+    return {
+        k: (k.replace("_", " "), COLOURS[i % count], HATCHES[i // count % len(HATCHES)]) for i, k in enumerate(keys)
+    }
+
+
+def _stacked(
+    study: Study,
+    tasks: Sequence[Task],
+    parts: Callable[[Task], Mapping[str, float]],
+    unit: str,
+    names: Mapping[str, Shade],
+) -> Drawn:
+    """Draw stacks, one for each point."""
+    found = [(t, parts(t)) for t in tasks]
+    figure, (axes,) = _figure(1, 0.36 * len(found) + 1.6)
+    left = [0.0] * len(found)
+    order = [k for k in names if any(values.get(k) for _, values in found)]
+    for key in order:
+        title, colour, hatch = names[key]
+        widths = [values.get(key, 0.0) or 0.0 for _, values in found]
+        axes.barh(
+            range(len(found)),
+            widths,
+            left=left,
+            color=colour,
+            hatch=hatch,
+            height=0.7,
+            label=title,
+            edgecolor="white",
+            linewidth=0,
+        )
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    axes.set_yticks(range(len(found)), [_text(t, study) for t, _ in found])
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(unit)
+    if order:
+        figure.legend(ncols=4, loc="outside upper left", frameon=False, fontsize=8)
+    else:
+        axes.set_xticks([])
+        axes.annotate("nothing", (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", color="#555555")
+    data = [{"point": _text(t, study), **{names[k][0]: values.get(k) for k in order}} for t, values in found]
+    return Drawn(figure, data, tasks)
+
+
+def drops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw what packets were lost to, as shares of the drops."""
+
+    def parts(task: Task) -> dict[str, float]:
+        row = _row(task)
+        return {key: row[f"{key}_share_percent"] or 0.0 for key in CLASSES}
+
+    return _stacked(study, tasks, parts, "share of the drops (%)", CLASSES)
+
+
+def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw where the busiest core's cycles went."""
+    causes = next(g for g in catalogue() if g["path"] == "cores.*.stalls")["stats"]
+    names = _shades([s["name"] for s in causes])
+
+    def parts(task: Task) -> dict[str, float]:
+        result = _result(task)
+        if result is None:
+            return {}
+        stalls = result["statistics"]["cores"][busy_cores(result)[0]]["stalls"]
+        packets = max(result["statistics"]["receive"]["delivered"], 1)
+        return {k: v / packets for k, v in stalls.items()}
+
+    return _stacked(study, tasks, parts, "cycles of the busiest core a packet", names)
+
+
+def hops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw where packets spent their time, on average."""
+    results = [(t, r) for t in tasks if (r := _result(t)) is not None]
+    keys = list(dict.fromkeys(h["name"] for _, r in results for h in r["latency_hops_ns"]))
+    names = _shades(keys)
+    means = {id(t): {h["name"]: float(h["mean"]) / 1000 for h in r["latency_hops_ns"]} for t, r in results}
+    return _stacked(study, [t for t, _ in results], lambda t: means[id(t)], "mean time of a packet (us)", names)
+
+
+def latency(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw latency over the share of packets that had more, the tail as wide as the body."""
+    figure, (axes,) = _figure(1)
+    data: Data = []
+    ends = []
+    for i, task in enumerate(tasks):
+        result = _result(task)
+        if result is None or not result["latency_histogram_ns"]:
+            continue
+        buckets = result["latency_histogram_ns"]
+        whole = sum(n for _, n in buckets)
+        seen, xs, ys = 0, [], []
+        for ns, n in buckets:
+            xs.append(1 / max(1 - seen / whole, 1 / whole))
+            ys.append(ns / 1000)
+            seen += n
+        colour = COLOURS[i % len(COLOURS)]
+        axes.plot(xs, ys, color=colour, linewidth=1.5, drawstyle="steps-post")
+        ends.append((_text(task, study), xs[-1], ys[-1], colour))
+        shares = (0.5, 0.9, 0.99, 0.999)
+        data.append(
+            {
+                "point": _text(task, study),
+                **{
+                    f"p{100 * s:g}": next(y for x, y in zip(xs[::-1], ys[::-1], strict=True) if 1 - 1 / x <= s)
+                    for s in shares
+                },
+            }
+        )
+    axes.set_xscale("log")
+    axes.set_xticks([1, 10, 100, 1000, 10000], ["0 %", "90 %", "99 %", "99.9 %", "99.99 %"])
+    axes.minorticks_off()
+    axes.set_xlabel("percentile of packets")
+    axes.set_ylabel("latency (us)")
+    axes.set_ylim(bottom=0)
+    _ends(axes, ends)
+    return Drawn(figure, data, tasks)
+
+
+def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw loss over the offered load: of a search its trials, of runs one point each."""
+    panels = _panels(study, tasks, plot.facet)
+    figure, all_axes = _figure(len(panels))
+    data: Data = []
+    for axes, (title, part) in zip(all_axes, panels, strict=True):
+        groups: dict[str, list[tuple[float, float]]] = {}
+        for task in part:
+            found = task.folder / "trials.json"
+            name = _text(task, study, [plot.facet, *(["rate"] if not found.is_file() else [])])
+            if found.is_file():
+                groups.setdefault(name, []).extend(
+                    (t["offered"] / 1e9, 100 * t["loss"]) for t in json.loads(found.read_text())
+                )
+            else:
+                row = _row(task)
+                groups.setdefault(name, []).append((row["offered_gbps"], row["loss_percent"]))
+        ends = []
+        for i, (name, points) in enumerate(groups.items()):
+            x, y = (list(column) for column in zip(*sorted(points), strict=True))
+            colour = COLOURS[i % len(COLOURS)]
+            axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], color=colour, linewidth=1.2, markersize=3.5)
+            ends.append((name, x[-1], y[-1], colour))
+            data += [{"line": name, "offered_gbps": a, "loss_percent": b} for a, b in zip(x, y, strict=True)]
+        axes.set_xlabel("offered (Gb/s)")
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_ylim(bottom=0)
+        _ends(axes, ends)
+    all_axes[0].set_ylabel("loss (%)")
+    return Drawn(figure, data, tasks)
+
+
+def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw how full the receive ring and the FIFO were over time."""
+    figure = Figure(figsize=(6.6, 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    data: Data = []
+    ends = []
+    for i, task in enumerate(tasks):
+        result = _result(task)
+        if result is None:
+            continue
+        found = result["occupancy"]
+        rows = found["ports"][0] if found["ports"] else []
+        if not rows:
+            continue
+        us = [k * found["interval_ns"] / 1000 for k in range(len(rows))]
+        colour = COLOURS[i % len(COLOURS)]
+        upper.plot(us, [r[2] for r in rows], color=colour, linewidth=1.0)
+        lower.plot(us, [r[0] / 1024 for r in rows], color=colour, linewidth=1.0)
+        ends.append((_text(task, study), us[-1], rows[-1][2], colour))
+        data.append(
+            {
+                "point": _text(task, study),
+                "ring, mean": sum(r[2] for r in rows) / len(rows),
+                "FIFO, mean (B)": sum(r[0] for r in rows) / len(rows),
+            }
+        )
+    upper.set_ylabel("waiting in rings\n(packets)")
+    lower.set_ylabel("RX FIFO (KiB)")
+    lower.set_xlabel("time of the measurement (us)")
+    upper.set_ylim(bottom=0)
+    lower.set_ylim(bottom=0)
+    _ends(upper, ends)
+    return Drawn(figure, data, tasks)
+
+
+def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw what each value of an axis changes against the axis's first, all else equal, on average."""
+    found: Data = []
+    for axis, values in study.plan.axes.items():
+        if len(values) < 2:
+            continue
+        places = list(dict.fromkeys(t.point.place[axis] for t in tasks))
+
+        def others(t: Task, axis: str = axis) -> tuple[Any, ...]:
+            return tuple(v for a, v in t.point.place.items() if a != axis)
+
+        base = {others(t): _row(t)[plot.y] for t in tasks if t.point.place[axis] == places[0]}
+        for value in places[1:]:
+            ratios = [
+                _row(t)[plot.y] / base[others(t)]
+                for t in tasks
+                if t.point.place[axis] == value and base.get(others(t)) and _row(t)[plot.y] is not None
+            ]
+            if ratios:
+                change = 100 * (sum(ratios) / len(ratios) - 1)
+                found.append({"change": f"{axis}: {_name(places[0])} to {_name(value)}", "percent": change})
+    found.sort(key=lambda d: -abs(d["percent"]))
+    figure, (axes,) = _figure(1, 0.32 * max(len(found), 1) + 1.0)
+    axes.barh(
+        range(len(found)),
+        [d["percent"] for d in found],
+        color=[COLOURS[0] if d["percent"] >= 0 else COLOURS[1] for d in found],
+        height=0.7,
+    )
+    for i, d in enumerate(found):
+        axes.annotate(
+            f"{d['percent']:+.1f} %",
+            (d["percent"], i),
+            (3 if d["percent"] >= 0 else -3, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if d["percent"] >= 0 else "right",
+        )
+    axes.set_yticks(range(len(found)), [d["change"] for d in found])
+    axes.invert_yaxis()
+    axes.margins(x=0.2)
+    axes.grid(axis="y", visible=False)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_xlabel(f"change of {metrics.meaning(plot.y)} (%)")
+    return Drawn(figure, found, tasks)
+
+
+KINDS: Mapping[str, Callable[[Plot, Study, Sequence[Task]], Drawn]] = {
+    "lines": lines,
+    "bars": bars,
+    "curves": curves,
+    "drops": drops,
+    "latency": latency,
+    "hops": hops,
+    "cpi": cpi,
+    "occupancy": occupancy,
+    "sensitivity": sensitivity,
+}
+
+
+def draw(plot: Plot, study: Study) -> Drawn:
+    """Draw a plot of the points that are finished."""
+    tasks = [t for t in study.tasks if t.finished]
+    with mpl.rc_context(STYLE):
+        return KINDS[plot.kind](plot, study, tasks)
