@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ import pyarrow.feather
 import pytest
 import wiretime as wt
 from conftest import WIRETIME, wiretime
-from wiretime import paths
+from rich.console import Console
+from wiretime import advise, paths, platforms
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, folder
 from wiretime.study import plan as plans
@@ -236,3 +238,19 @@ def test_the_documented_path_leads_to_a_plot(tmp_path: Path) -> None:
     ).to_pylist()
     assert [r["dca"] for r in rows] == ["off", "on"] and {r["packet_size"] for r in rows} == {300}
     assert rows[1]["msb_gbps"] > 1.2 * rows[0]["msb_gbps"], "direct cache access brings something"
+
+
+def test_advice_is_the_arithmetic_beside_the_simulation() -> None:
+    a = advise.Advice([(32, 900.0)], [(32, 9.0), (64, 0.0), (128, 0.5), (256, 0.0), (512, 0.0)], 0.0273, 1, 0.0, [])
+    assert a.ideal(900.0) == pytest.approx(24.57) and a.smallest == 256, "one that fails between is not passed over"
+    assert advise.Advice([], [(32, None)], 1.0, 1, 0.0, []).smallest is None
+    screen = Console(width=120, record=True, file=io.StringIO())
+    screen.print(advise.show(a))
+    text = screen.export_text()
+    assert "27.30 Mpps, 1 core: 256 descriptors sustain the rate" in text and "57   usual" in text
+    platform = platforms.load("ampere-altra", ["llc.dca_ways=4"])
+    (warning,) = advise._cache_warning(platform, [1024, 4096], 1)
+    assert warning.startswith("rings of 4096 descriptors and more: their buffers (8704 KiB) are above the 8192 KiB")
+    assert advise._cache_warning(platforms.load("ampere-altra"), [64], 1)[0].startswith("llc.dca_ways is 0")
+    done = wiretime("advise", "l3fwd")
+    assert done.returncode == 2 and "advise: l3fwd takes no --burst; those that do: testpmd, touchfwd" in done.stderr

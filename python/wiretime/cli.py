@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from wiretime import (
+    advise,
     apps,
     compare,
     doctor,
@@ -546,6 +548,32 @@ def msb_command(
     screen.print(show.table(runs[0], threshold))
     if seeds > 1:
         screen.print(show.spreads(spreads, seeds))
+
+
+@app.command("advise")
+def advise_command(
+    application: Application = "testpmd",
+    rate: Annotated[str, typer.Option(help=f"Offered load: {load.RATES}.")] = offered.RATE,
+    packet_size: OneSize = 256,
+    loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 0.0,
+    jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
+    platform: PlatformName = platforms.DEFAULT,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Say how many receive descriptors a rate needs: by arithmetic, and the smallest ring that does in simulation."""
+    request = replace(
+        _request(application, platform, changes, app_args, seed, nic, cores, queues, None), packet_size=packet_size
+    )
+
+    def tell(what: str) -> None:
+        notes.print(what, highlight=False)
+
+    screen.print(advise.show(advise.advise(request, rate, loss, jobs, tell)))
 
 
 @app.command("sweep")

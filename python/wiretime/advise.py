@@ -1,0 +1,149 @@
+"""Receive descriptors for a rate: by arithmetic, and by simulation.
+
+While C cores work on a burst of n packets for T(n), R T(n) / C packets arrive for each: so many descriptors a ring
+needs beside the burst itself. T(n) is measured: under overload with bursts of n, a burst takes n packets' share of the
+time. What the arithmetic leaves out is what simulation shows: bursts are not always full, write-backs and refills come
+in groups, the NIC's FIFO holds some.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+import wiretime._native as _native
+from wiretime import apps, load, runs
+from wiretime.apps.model import BUFFER
+from wiretime.errors import WiretimeError
+from wiretime.request import Request
+from wiretime.study import execute, folder
+from wiretime.study import plan as plans
+from wiretime.tables import of_numbers
+
+BURSTS = (1, 2, 4, 8, 16, 32, 64)
+RINGS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
+USUAL_BURST = 32
+OVERLOAD = {"duration": "300us", "warm_up": "200us"}
+SUSTAINED = {"duration": "2ms", "warm_up": "500us"}
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Bursts with the time that one takes; rings with the loss at the rate; packets a second and cores; warnings."""
+
+    bursts: Sequence[tuple[int, float]]
+    rings: Sequence[tuple[int, float | None]]
+    packets_ns: float
+    cores: int
+    threshold: float
+    warnings: Sequence[str]
+
+    def ideal(self, burst_ns: float) -> float:
+        """Return R T / C."""
+        return self.packets_ns * burst_ns / self.cores
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest ring from which on all sustain the load."""
+        found = None
+        for ring, loss in sorted(self.rings, reverse=True):
+            if loss is None or loss > self.threshold:
+                break
+            found = ring
+        return found
+
+
+def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Row | None]:
+    """Return the rows of a study with one axis; ``None`` for points that failed."""
+    plan = plans.parse(
+        {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}, name
+    )
+    with tempfile.TemporaryDirectory(prefix="wiretime-advise-") as path:
+        study = folder.Study(plan, name, Path(path))
+        study.prepare(resume=True)
+        execute.sweep(study.tasks, lambda _task, _reason: None, jobs)
+        study.store()
+        rows = folder.query(Path(path), "SELECT * FROM points").to_pylist()
+    by_value = {row[axis]: row for row in rows}
+    return {value: by_value.get(value) for value in values}
+
+
+def advise(
+    request: Request,
+    rate: str,
+    threshold: float,
+    jobs: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Advice:
+    """Measure and compute; ``threshold`` is the loss in percent that counts as sustained."""
+    app = apps.find(request.app, request.own)
+    if not any(option.startswith("--burst") for option, _ in app.options):
+        with_burst = [a.name for a in apps.APPS.values() if any(o.startswith("--burst") for o, _ in a.options)]
+        raise WiretimeError(f"advise: {app.name} takes no --burst; those that do: {', '.join(with_burst)}")
+    platform = runs.machine(request)
+    size = load.sizes(request.packet_size)
+    bits = load.rate("--rate", rate, platform["link"], load.mean(size))
+    packets_ns = float(Fraction(bits) / 8 / load.mean(size) / 10**9)
+    changes = dict(change.split("=", 1) for change in request.changes)
+    fixed: dict[str, Any] = {"app": request.app, "platform": request.platform, "packet_size": request.packet_size}
+    fixed |= {"seed": request.seed, "queues": request.queues, "app_args": request.app_args, **changes}
+    fixed |= {k: v for k in ("nic", "cores") if (v := getattr(request, k)) is not None}
+    cores = apps.Setup(platform, request.queues, 64, {}).workers
+    tell(f"bursts of {BURSTS[0]} to {BURSTS[-1]} under overload")
+    found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", BURSTS, jobs)
+    bursts = [
+        (n, n / row["forwarded_mpps"] * 1000 * cores) for n, row in found.items() if row and row["forwarded_mpps"]
+    ]
+    if not bursts:
+        raise WiretimeError("advise: nothing was forwarded under overload")
+    tell(f"rings of {RINGS[0]} to {RINGS[-1]} descriptors at {rate}")
+    at_rate = _sweep("rings", {**fixed, **SUSTAINED, "rate": rate}, "--rxd", RINGS, jobs)
+    rings = [(n, row["loss_percent"] if row else None) for n, row in at_rate.items()]
+    warnings = []
+    unlimited = [n for n, row in found.items() if row and row["loss_percent"] < 1]
+    if unlimited:
+        warnings.append(f"bursts of {', '.join(map(str, unlimited))}: the line was the limit, T(n) is less than that")
+    warnings += _cache_warning(platform, [n for n, _ in rings], request.queues)
+    return Advice(bursts, rings, packets_ns, cores, threshold, warnings)
+
+
+def _cache_warning(platform: Mapping[str, Any], rings: Sequence[int], queues: int) -> list[str]:
+    """Return a warning where rings' buffers are more than DMA may keep in the LLC."""
+    llc = platform["llc"]
+    share = _native.parse_size(llc["size"]) * llc["dca_ways"] // llc["ways"]
+    if share == 0:
+        return ["llc.dca_ways is 0: packets go to memory, whatever the ring"]
+    too_large = [n for n in rings if n * queues * BUFFER > share]
+    if not too_large:
+        return []
+    kib = too_large[0] * queues * BUFFER >> 10
+    return [
+        f"rings of {too_large[0]} descriptors and more: their buffers ({kib} KiB) are above the {share >> 10} KiB of "
+        f"the LLC that DMA may use ({llc['dca_ways']} of {llc['ways']} ways): packets leak to memory"
+    ]
+
+
+def show(advice: Advice) -> RenderableType:
+    """Return the advice as tables."""
+    bursts = of_numbers("by arithmetic: R T(n) / C", "burst n", "T(n)", "descriptors", "with the burst itself", "")
+    for n, ns in advice.bursts:
+        ideal = advice.ideal(ns)
+        bursts.add_row(str(n), f"{ns:.0f} ns", f"{ideal:.1f}", f"{ideal + n:.0f}", "usual" if n == USUAL_BURST else "")
+    rings = of_numbers("by simulation", "descriptors", "loss", "")
+    for n, loss in advice.rings:
+        verdict = "not possible" if loss is None else "sustains the rate" if loss <= advice.threshold else ""
+        rings.add_row(str(n), "" if loss is None else f"{loss:.3f} %", verdict)
+    smallest = advice.smallest
+    found = f"{smallest} descriptors" if smallest else "no ring of these"
+    core = f"{advice.packets_ns * 1000:.2f} Mpps, {advice.cores} core{'s'[: advice.cores > 1]}"
+    parts: list[RenderableType] = [bursts, rings, Text(f"{core}: {found} sustain the rate in simulation")]
+    return Group(*parts, *[Text(f"warning: {w}", style="yellow") for w in advice.warnings])
