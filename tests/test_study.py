@@ -17,7 +17,7 @@ import pytest
 import wiretime as wt
 from conftest import WIRETIME, wiretime
 from rich.console import Console
-from wiretime import advise, paths, platforms
+from wiretime import advise, paths, platforms, runs
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, folder
 from wiretime.study import plan as plans
@@ -71,6 +71,14 @@ def test_plans_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
     with pytest.raises(WiretimeError) as e:
         folder.Study(plans.parse(table(**changes), "P"), "P", Path("nowhere"))
     assert said in str(e.value)
+
+
+@pytest.mark.parametrize("path", sorted((paths.REPOSITORY / "experiments").glob("*.toml")), ids=lambda p: p.stem)
+def test_plans_of_the_published_studies_can_be_run(path: Path) -> None:
+    study = folder.Study(plans.load(path), str(path), Path("nowhere"))
+    assert study.plan.study.name == path.stem and len(study.tasks) > 3 and study.plan.plots
+    for task in study.tasks:
+        assert runs.check(task.point.request()).command.text and task.point.command().startswith("wiretime ")
 
 
 def written(path: Path, **axes: list[Any]) -> Path:

@@ -27,8 +27,8 @@ from wiretime.study.folder import Task
 
 LOOK_SECONDS = 0.2
 PR_SET_PDEATHSIG = 1
-# What a point takes where none has been timed: boot and a short measurement.
-GUESS_SECONDS = 20.0
+# What a point takes where none has been timed: boot and a short measurement, or a search.
+GUESS_SECONDS = {"run": 15.0, "msb": 45.0}
 CLUSTERS = ("slurm", "local")
 # What a job of a cluster asks for unless told otherwise.
 JOB = {"timeout_min": 60, "cpus_per_task": 1, "mem_gb": 2}
@@ -108,8 +108,9 @@ def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
         if task.finished and task.seconds is not None:
             taken.setdefault(_kind(task), []).append(task.seconds)
     all_taken = [s for of in taken.values() for s in of]
-    usual = statistics.fmean(all_taken) if all_taken else GUESS_SECONDS
     left = [t for t in tasks if not t.finished]
+    guess = GUESS_SECONDS[left[0].point.about.measure] if left else 0.0
+    usual = statistics.fmean(all_taken) if all_taken else guess
     seconds = sum(statistics.fmean(taken[k]) if (k := _kind(t)) in taken else usual for t in left)
     return seconds / max(1, min(jobs, len(left)))
 

@@ -36,7 +36,7 @@ def about(console: Console, study: Study, jobs: int | None) -> None:
     left = execute.expected_seconds(tasks, count)
     what = f"{len(tasks)} points, {done} of them done" if done else f"{len(tasks)} points"
     rest = f"; about {span(left)} with {count} at once{guess}" if done < len(tasks) else ""
-    console.print(f"{study.plan.study.name}: {what}{rest}", highlight=False)
+    console.print(f"{study.plan.study.name}: {what}{rest}", highlight=False, soft_wrap=True)
 
 
 def _options(texts: Sequence[str]) -> dict[str, Any]:
