@@ -322,8 +322,9 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             found = task.folder / "trials.json"
             name = _text(task, study, [plot.facet, *(["rate"] if not found.is_file() else [])])
             if found.is_file():
+                # The first one only fills the rings.
                 groups.setdefault(name, []).extend(
-                    (t["offered"] / 1e9, 100 * t["loss"]) for t in json.loads(found.read_text())
+                    (t["offered"] / 1e9, 100 * t["loss"]) for t in json.loads(found.read_text())[1:]
                 )
             else:
                 row = _row(task)
