@@ -1,0 +1,44 @@
+"""What the commands share: the application, the screen, options that several take."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    help="Wiretime: a full-system simulator for host networking.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+platforms_app = typer.Typer(help="The machines that can be simulated.", rich_markup_mode=None)
+guest_app = typer.Typer(help="The guest.", rich_markup_mode=None)
+app.add_typer(platforms_app, name="platforms")
+app.add_typer(guest_app, name="guest")
+
+# A pipe or a file has no width of its own: wide enough for every table.
+screen = Console(width=None if sys.stdout.isatty() else 150)
+notes = Console(stderr=True)
+
+
+# What several commands take.
+STANDARD_SIZES = "64,128,256,512,1024,1518"
+Application = Annotated[str, typer.Argument(help="What runs in the guest: see `wiretime apps`; or a program of yours.")]
+PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
+Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
+NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue) or 82599.")]
+Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
+Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
+Seed = Annotated[int, typer.Option(help="Seed.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
+AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
+Sizes = Annotated[str, typer.Option(help="Frame sizes, FCS included.")]
+Ports = Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")]
+TrialLength = Annotated[float, typer.Option(help="Factor of the length of trials: 1 is 20 turnovers of the ring.")]
+PlotFile = Annotated[Path | None, typer.Option(help="Draw bandwidth against loss into this file (.png, .svg, .pdf).")]
+OneSize = Annotated[int, typer.Option(help="Frame bytes, FCS included.")]

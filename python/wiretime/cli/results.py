@@ -1,0 +1,72 @@
+"""Commands that read what a run has left."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiretime import (
+    compare,
+    packets,
+    profile,
+    statistics,
+)
+from wiretime.cli.base import (
+    app,
+    screen,
+)
+
+
+@app.command("compare")
+def compare_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
+    measurements: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="perf stat -j; ethtool -S; what testpmd prints: of the real machine."),
+    ],
+    packets: Annotated[
+        int | None, typer.Option(help="Packets of the measurement, where no file says how many there were.")
+    ] = None,
+) -> None:
+    """Set a run beside a measurement of the same program on a real machine: counters a packet."""
+    screen.print(compare.table(statistics.load(folder), compare.read(measurements), packets))
+
+
+@app.command("stats")
+def stats_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
+    everything: Annotated[bool, typer.Option("--all", help="Counters that are zero and idle cores as well.")] = False,
+    series: Annotated[bool, typer.Option("--series", help="The time series (--interval) as CSV.")] = False,
+    occupancy: Annotated[bool, typer.Option("--occupancy", help="Fill of FIFO and rings over time as CSV.")] = False,
+) -> None:
+    """Print a run's counters: latency by hop, queues, where cycles went, misses, memory, PCIe; total and a packet."""
+    result = statistics.load(folder)
+    if series:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(statistics.series(result))
+    elif occupancy:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(packets.occupancy(result))
+    else:
+        screen.print(statistics.show(result, everything))
+
+
+@app.command("profile")
+def profile_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--profile --out).")],
+    rows: Annotated[int, typer.Option(help="Symbols to show.")] = 25,
+) -> None:
+    """Print the symbols that a run's cycles went to."""
+    screen.print(profile.show(folder, rows))
+
+
+@app.command("diff")
+def diff_command(
+    first: Annotated[Path, typer.Argument(metavar="DIR_A")],
+    second: Annotated[Path, typer.Argument(metavar="DIR_B")],
+    rows: Annotated[int, typer.Option(help="Counters to show.")] = 25,
+) -> None:
+    """Rank what moved between two runs, a packet."""
+    screen.print(statistics.difference(statistics.load(first), statistics.load(second), rows))

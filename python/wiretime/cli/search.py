@@ -1,0 +1,231 @@
+"""Commands that search within one boot, and advice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiretime import (
+    advise,
+    apps,
+    load,
+    offered,
+    platforms,
+    runs,
+    search,
+)
+from wiretime.cli.base import (
+    STANDARD_SIZES,
+    AppArgs,
+    Application,
+    Changes,
+    Cores,
+    Loss,
+    NicName,
+    OneSize,
+    PlatformName,
+    PlotFile,
+    Ports,
+    Queues,
+    Seed,
+    Sizes,
+    TrialLength,
+    app,
+    notes,
+    screen,
+)
+from wiretime.errors import WiretimeError
+from wiretime.search import show
+
+
+def _request(
+    application: str,
+    platform: str,
+    changes: list[str] | None,
+    app_args: str,
+    seed: int,
+    nic: str | None,
+    cores: int | None,
+    queues: int,
+    ports: int | None,
+) -> runs.Request:
+    """Return the run that a search varies."""
+    return runs.Request(
+        application,
+        platform,
+        seed=seed,
+        changes=tuple(changes or ()),
+        app_args=app_args,
+        nic=nic,
+        cores=cores,
+        queues=queues,
+        ports=ports,
+    )
+
+
+def _sizes(application: str, packet_sizes: str) -> list[int]:
+    """Return the sizes of a search; requests to a store have lengths of their own, and count as the shortest."""
+    if application in apps.APPS and apps.get(application).traffic == "memcached":
+        if packet_sizes not in (STANDARD_SIZES, str(load.LENGTH_MIN)):
+            raise WiretimeError(f"--packet-sizes: not with {application}, whose requests have lengths of their own")
+        return [load.LENGTH_MIN]
+    return list(show.sizes_of(packet_sizes))
+
+
+def _tell(trial: search.Trial) -> None:
+    notes.print(show.line_of(trial), highlight=False, soft_wrap=True)
+
+
+def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
+    """Draw bandwidth against loss, and say where it is not monotone."""
+    curves = show.curves(trials)
+    print(show.terminal(curves, min(screen.width, 110)))
+    for remark in show.monotone(curves):
+        screen.print(f"not monotone: {remark}", style="yellow", highlight=False, soft_wrap=True)
+    if plot is not None:
+        show.plot(curves, plot, title)
+
+
+@app.command("msb")
+def msb_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_sizes: Sizes = STANDARD_SIZES,
+    loss: Loss = 1.0,
+    ndr_pdr: Annotated[
+        bool, typer.Option("--ndr-pdr", help="NDR and PDR instead, by multiple loss ratio search (MLRsearch).")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Seeds, one boot each: the spread of the result.")] = 1,
+    trial_length: TrialLength = 1.0,
+    plot: PlotFile = None,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    ports: Ports = None,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Find the highest load with at most so much loss, for each packet size, in one boot."""
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    sizes, threshold = _sizes(application, packet_sizes), search.share(loss)
+    if plot is not None:
+        show.check_plot(plot)
+    title = f"{application} on {platform}"
+    if ndr_pdr:
+        if seeds != 1:
+            raise WiretimeError("--seeds: not with --ndr-pdr, which repeats its trials")
+        ratios = search.ndr_pdr(request, sizes, _tell, trial_length)
+        _draw([trial for r in ratios for trial in r.trials], plot, title)
+        screen.print(show.ratios(ratios))
+        return
+
+    def tell_of(seed: int) -> search.Tell:
+        return _tell if seeds == 1 else lambda t: notes.print(f"seed {seed} {show.line_of(t)}", highlight=False)
+
+    runs, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
+    _draw([trial for found in runs[0] for trial in (*found.trials, *found.around)], plot, title)
+    screen.print(show.table(runs[0], threshold))
+    if seeds > 1:
+        screen.print(show.spreads(spreads, seeds))
+
+
+@app.command("advise")
+def advise_command(
+    application: Application = "testpmd",
+    rate: Annotated[str, typer.Option(help=f"Offered load: {load.RATES}.")] = offered.RATE,
+    packet_size: OneSize = 256,
+    loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 0.0,
+    jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
+    platform: PlatformName = platforms.DEFAULT,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Say how many receive descriptors a rate needs: by arithmetic, and the smallest ring that does in simulation."""
+    request = replace(
+        _request(application, platform, changes, app_args, seed, nic, cores, queues, None), packet_size=packet_size
+    )
+
+    def tell(what: str) -> None:
+        notes.print(what, highlight=False)
+
+    screen.print(advise.show(advise.advise(request, rate, loss, jobs, tell)))
+
+
+@app.command("rfc2544")
+def rfc2544_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_sizes: Sizes = STANDARD_SIZES,
+    trial_length: TrialLength = 1.0,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    ports: Ports = None,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    found = search.benchmarks(request, _sizes(application, packet_sizes), _tell, trial_length)
+    screen.print(show.benchmarks(found))
+
+
+@app.command("latency")
+def latency_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_size: OneSize = 256,
+    loss: Loss = 1.0,
+    trial_length: TrialLength = 1.0,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    ports: Ports = None,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    threshold = search.share(loss)
+    found, trials = search.latency(request, packet_size, threshold, _tell, trial_length)
+    screen.print(show.table([found], threshold))
+    if found.best is not None:
+        screen.print(show.latencies(trials, found.best))
+
+
+@app.command("ramp")
+def ramp_command(
+    application: Application,
+    platform: PlatformName = platforms.DEFAULT,
+    packet_size: OneSize = 256,
+    first: Annotated[str, typer.Option("--from", help=f"First rate: {load.RATES}.")] = "10%",
+    last: Annotated[str, typer.Option("--to", help="Last rate.")] = "100%",
+    steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 10,
+    trial_length: TrialLength = 1.0,
+    plot: PlotFile = None,
+    nic: NicName = None,
+    cores: Cores = None,
+    queues: Queues = 1,
+    ports: Ports = None,
+    seed: Seed = 1,
+    changes: Changes = None,
+    app_args: AppArgs = "",
+) -> None:
+    """Offer one rate after the other, in one boot: bandwidth against loss."""
+    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    if plot is not None:
+        show.check_plot(plot)
+    rates = search.rates(request, packet_size, first, last, steps)
+    trials = search.ramp(request, packet_size, rates, _tell, trial_length)
+    _draw(trials, plot, f"{application} on {platform}")
+    screen.print(show.curve(trials))

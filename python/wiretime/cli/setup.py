@@ -1,0 +1,108 @@
+"""Commands around runs: set-up, platforms, applications, micro-benchmarks, a console in the guest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wiretime import (
+    apps,
+    doctor,
+    platforms,
+    shell,
+)
+from wiretime.cli.base import (
+    Changes,
+    PlatformName,
+    app,
+    guest_app,
+    notes,
+    platforms_app,
+    screen,
+)
+from wiretime.micro import closed_form
+from wiretime.micro import guest as micro_guest
+from wiretime.micro import hardware as hardware_rows
+from wiretime.setup import steps
+from wiretime.tables import plain
+
+
+@app.command("setup")
+def setup_command(
+    update_lock: Annotated[bool, typer.Option(help="Accept what the package archive has now, and record it.")] = False,
+) -> None:
+    """Fetch and build what runs need. Does nothing where all is there."""
+    steps.run(notes, update_lock=update_lock)
+
+
+@app.command("doctor")
+def doctor_command() -> None:
+    """Check this host and say what is missing."""
+    raise typer.Exit(doctor.report(screen))
+
+
+@platforms_app.callback(invoke_without_command=True)
+def platforms_command(context: typer.Context) -> None:
+    """List the platforms."""
+    if context.invoked_subcommand is None:
+        for name in platforms.names():
+            screen.print(f"{name}  {platforms.load(name)['description']}", highlight=False, soft_wrap=True)
+
+
+@platforms_app.command("show")
+def platforms_show(name: Annotated[str, typer.Argument()] = platforms.DEFAULT) -> None:
+    """Print a whole machine, with the source of every value."""
+    platforms.load(name)
+    print(platforms.commented(name), end="")
+
+
+@platforms_app.command("diff")
+def platforms_diff(
+    first: Annotated[str, typer.Argument(metavar="A")],
+    second: Annotated[str, typer.Argument(metavar="B")],
+) -> None:
+    """Print the parameters in which two machines differ."""
+    screen.print(platforms.difference(first, second))
+
+
+@app.command("apps")
+def apps_command() -> None:
+    """List the applications: what they do and stress, and their options (--app-args)."""
+    table = plain("applications (--app-args OPTIONS)")
+    for column in ("name", "what it is", "what it stresses", "options"):
+        table.add_column(column)
+    for a in apps.APPS.values():
+        options = "\n".join(f"{name}: {meaning}" for name, meaning in a.options)
+        stack = "the kernel's stack" if a.kernel else "DPDK"
+        table.add_row(a.name, f"{a.summary} [{stack}]", a.stresses, options)
+        table.add_section()
+    screen.print(table, markup=False)
+
+
+@app.command("micro")
+def micro_command(
+    platform: PlatformName = platforms.DEFAULT,
+    changes: Changes = None,
+    hardware: Annotated[
+        bool, typer.Option(help="Compare our machines with published measurements, as Markdown, instead.")
+    ] = False,
+) -> None:
+    """Measure a machine by micro-benchmarks in the guest, beside what its parameters say by formula."""
+    if hardware:
+        rows = [*hardware_rows.cores(), *hardware_rows.pcie()]
+        print(hardware_rows.markdown(rows), hardware_rows.summary(rows), sep="\n")
+        return
+    all_changes = [*closed_form.PREFETCHERS_OFF, *(changes or [])]
+    wanted = closed_form.expected(micro_guest.machine(platform, all_changes))
+    measured = micro_guest.measure(platform, [e.job for e in wanted], all_changes)
+    screen.print(closed_form.table(wanted, measured))
+
+
+@guest_app.command("shell")
+def guest_shell(
+    platform: PlatformName = platforms.DEFAULT,
+    changes: Changes = None,
+) -> None:
+    """Boot the guest to an interactive console (time runs at host speed while it idles)."""
+    raise typer.Exit(shell.interactive(platform, changes or []))

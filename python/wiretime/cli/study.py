@@ -1,0 +1,70 @@
+"""Commands of studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiretime.cli.base import (
+    app,
+    notes,
+    screen,
+)
+from wiretime.study import folder
+from wiretime.study import plan as study_plan
+from wiretime.study import report as study_report
+from wiretime.study import show as study_show
+
+
+@app.command("sweep")
+def sweep_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="What is varied and measured: see experiments/.")],
+    jobs: Annotated[int | None, typer.Option(help="Points at once.", show_default="cores of this machine")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds points already.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
+    axis: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE,...", help="Other values of an axis, or another axis.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/NAME")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Run points as jobs of a cluster: slurm; or local, to try that here.")
+    ] = None,
+    cluster_set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What its jobs ask for: slurm_partition=..., ...")
+    ] = None,
+) -> None:
+    """Run every point of a study, and keep what each yields as a row of a table."""
+    loaded = study_plan.load(plan, axis or [])
+    study = folder.Study(loaded, str(plan), out or Path("studies") / loaded.study.name)
+    study_show.about(notes, study, jobs)
+    if dry_run:
+        return
+    study.prepare(resume)
+    failed = study_show.sweep(notes, study, jobs, cluster, cluster_set or [])
+    screen.print(study_show.table(study))
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("report")
+def report_command(
+    study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
+) -> None:
+    """Write a study's report: one page, and its plots as PNG and SVG."""
+    screen.print(str(study_report.write(folder.open_study(study))), highlight=False, soft_wrap=True)
+
+
+@app.command("query")
+def query_command(
+    study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
+    sql: Annotated[str, typer.Argument(help="A query of the tables points and trials.")],
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write what it finds into this file.")] = None,
+    arrow_file: Annotated[Path | None, typer.Option("--arrow", help="Write it as an Arrow file.")] = None,
+) -> None:
+    """Ask a study's tables, in DuckDB's SQL."""
+    found = folder.query(study, sql)
+    study_show.write(found, csv_file, arrow_file)
+    if csv_file is None and arrow_file is None:
+        screen.print(study_show.rows(found))
