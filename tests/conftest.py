@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 from wiretime import paths, platforms, runs, vm
 from wiretime.setup.guest import compile_c
+
+# A shell that starts the tests in the background lets all below ignore what some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WIRETIME = [sys.executable, "-m", "wiretime"]
 

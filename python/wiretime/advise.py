@@ -12,19 +12,17 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 import wiretime._native as _native
-from wiretime import apps, load, runs
+from wiretime import api, apps, load, runs
 from wiretime.apps.model import BUFFER
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
-from wiretime.study import execute, folder
-from wiretime.study import plan as plans
+from wiretime.study import folder
 from wiretime.tables import of_numbers
 
 BURSTS = (1, 2, 4, 8, 16, 32, 64)
@@ -64,15 +62,10 @@ class Advice:
 
 def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Row | None]:
     """Return the rows of a study with one axis; ``None`` for points that failed."""
-    plan = plans.parse(
-        {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}, name
-    )
+    plan = {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}
     with tempfile.TemporaryDirectory(prefix="wiretime-advise-") as path:
-        study = folder.Study(plan, name, Path(path))
-        study.prepare(resume=True)
-        execute.sweep(study.tasks, lambda _task, _reason: None, jobs)
-        study.store()
-        rows = folder.query(Path(path), "SELECT * FROM points").to_pylist()
+        study = api.sweep(plan, out=path, jobs=jobs)
+        rows = folder.query(study.path, "SELECT * FROM points").to_pylist()
     by_value = {row[axis]: row for row in rows}
     return {value: by_value.get(value) for value in values}
 

@@ -40,7 +40,7 @@ class Machine:
 
     def options(self) -> dict[str, Any]:
         """Return what a run is told of it."""
-        texts = tuple(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.changes.items())
+        texts = tuple(f"{k}={plans.text_of(v)}" for k, v in self.changes.items())
         return {
             "platform": self.platform,
             "changes": texts,
@@ -121,11 +121,7 @@ def msb(
     **options: Any,
 ) -> pd.DataFrame:
     """Return the maximum sustainable bandwidth of each packet size: the highest load with at most ``loss`` percent."""
-
-    def tell(_: searches.Trial) -> None:
-        """Say nothing."""
-
-    found = searches.msb(_request(app, on, options), list(packet_sizes), searches.share(loss), tell)
+    found = searches.msb(_request(app, on, options), list(packet_sizes), searches.share(loss), searches.silent)
     return pd.DataFrame([{"packet_size": f.size, **metrics.of_search(f)} for f in found])
 
 

@@ -8,7 +8,7 @@ import re
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def _ip(*words: str) -> None:
         raise WiretimeError(f"--tap: ip {' '.join(words)}: {done.stderr.strip()}")
 
 
-def open_tap(name: str, run: Callable[..., None] = _ip) -> int:
+def open_tap(name: str) -> int:
     """Return a descriptor of the TAP of that name, made and given an address where there is none yet."""
     if not re.fullmatch(rf"[A-Za-z0-9_.-]{{1,{NAME_MAX}}}", name) or name in (".", ".."):
         raise WiretimeError(f"--tap {name}: must be 1 to {NAME_MAX} letters, digits, and . - _")
@@ -84,8 +84,8 @@ def open_tap(name: str, run: Callable[..., None] = _ip) -> int:
     try:
         fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
         if not known:
-            run("addr", "add", ADDRESS, "dev", name)
-            run("link", "set", name, "up")
+            _ip("addr", "add", ADDRESS, "dev", name)
+            _ip("link", "set", name, "up")
     except OSError as e:
         os.close(fd)
         how = f"; as root once: ip tuntap add {name} mode tap user $USER, ip addr add {ADDRESS} dev {name}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import wiretime._native as _native
 from wiretime import apps, load, replay
 from wiretime.errors import WiretimeError, unknown
-from wiretime.request import Request
+from wiretime.request import Request, option_of
 
 FLOWS = 1024
 RATE, DURATION, WARM_UP = "40Gbps", "2ms", "500us"
@@ -37,8 +37,7 @@ class Offered(NamedTuple):
 def _unless_default(r: Request, field: str, why: str) -> None:
     """Raise where a field was set that has no meaning here."""
     if str(getattr(r, field)) != str(getattr(Request, field)):
-        option = "ip" if field == "internet" else field.replace("_", "-")
-        raise WiretimeError(f"--{option}: {why}")
+        raise WiretimeError(f"{option_of(field)}: {why}")
 
 
 def _combinations(r: Request, app: apps.App) -> None:
@@ -141,11 +140,11 @@ class _Asked:
         bits = load.rate("--rate", text, self.link, load.mean(sizes))
         return text if text.endswith("bps") else f"{bits}bps"
 
-    def clients(self) -> dict[str, Any]:
-        """Return clients of a closed loop, each of whom is a flow, where there are any."""
+    def pace(self, sizes: load.Sizes) -> dict[str, Any]:
+        """Return who decides when packets leave: a rate, or clients of a closed loop, each of whom is a flow."""
         r = self.r
         if r.clients is None:
-            return {}
+            return {"rate": self.rate(sizes)}
         asked = load.clients(r.clients, r.think, r.timeout)
         return {"clients": asked, "flows": load.flows(r.clients, "round-robin", r.flow_vary)}
 
@@ -153,10 +152,8 @@ class _Asked:
 def _outside(a: _Asked) -> Offered:
     """Frames come from outside."""
     far = "tap" if a.r.tap is not None else "host"
-    # Before it is at the other end, small packets find out whether the program polls.
-    sizes = load.sizes(a.r.packet_size)
     times = a.times(CONNECTION_TIME, CONNECTION_TIME) if a.app.kernel else a.times(WARM_UP, DURATION)
-    return Offered(a.make("buffer", sizes=sizes, far=True), None, *times, far)
+    return Offered(a.make("buffer", far=True), None, *times, far)
 
 
 def _trace(a: _Asked) -> Offered:
@@ -194,10 +191,9 @@ def _store(a: _Asked) -> Offered:
         raise WiretimeError(f"--rate {r.rate}: of {a.app.name} in requests a second (500kpps)")
     sizes = load.sizes(load.LENGTH_MIN)
     store, requests = load.store(r.store)
-    asked = a.make(traffic="memcached", sizes=sizes, store=store)
+    asked = a.make(traffic="memcached", sizes=sizes, store=store, **a.pace(sizes))
     if r.clients is not None:
-        return Offered({**asked, **a.clients()}, None, *a.times(WARM_UP, DURATION))
-    asked["rate"] = a.rate(sizes)
+        return Offered(asked, None, *a.times(WARM_UP, DURATION))
     each_ps = Fraction(load.LENGTH_MIN * 8 * 10**12, _native.parse_rate(asked["rate"]))
     if r.duration is None and r.warm_up is None:
         asked["packets"] = store["keys"] + requests
@@ -207,8 +203,7 @@ def _store(a: _Asked) -> Offered:
 def _packets(a: _Asked) -> Offered:
     """Packets made to measure, at a rate or by clients who wait."""
     sizes = load.sizes(a.r.packet_size)
-    pace = {"rate": a.rate(sizes)} if a.r.clients is None else a.clients()
-    return Offered(a.make(traffic=a.app.traffic, sizes=sizes, **pace), None, *a.times(WARM_UP, DURATION))
+    return Offered(a.make(traffic=a.app.traffic, sizes=sizes, **a.pace(sizes)), None, *a.times(WARM_UP, DURATION))
 
 
 def of(r: Request, app: apps.App, platform: Mapping[str, Any], queues: int) -> Offered:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from wiretime import load
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
-from wiretime.statistics import busy_cores, total
+from wiretime.statistics import work
 
 ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
 
@@ -105,18 +105,10 @@ def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, A
 
 def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
     """Add what the cores that worked did, all together."""
-    s = result["statistics"]
-    packets = max(s["receive"]["delivered"], 1)
-    cores = [s["cores"][n] for n in busy_cores(result)]
-    instructions = sum(c["core"]["instructions"] for c in cores)
-    cycles = sum(c["core"]["cycles"] for c in cores)
-    several = f"mean of {len(cores)} cores; " if len(cores) > 1 else ""
-    ipc = f"{instructions / cycles:.2f}" if cycles else "-"
-    row("IPC", ipc, f"{several}{instructions / packets:.0f} instructions a packet")
-    l1 = sum(c["caches"]["l1_dcache_load_misses"] for c in cores)
-    l2 = sum(total(c["caches"], "l2_misses_") for c in cores)
-    note = f"L1D loads; L2 {l2 / packets:.2f}, LLC {total(s['memory'], 'llc_misses_') / packets:.2f}"
-    row("misses a packet", f"{l1 / packets:.2f}", note)
+    w = work(result)
+    several = f"mean of {w.cores} cores; " if w.cores > 1 else ""
+    row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
+    row("misses a packet", f"{w.l1d_misses:.2f}", f"L1D loads; L2 {w.l2_misses:.2f}, LLC {w.llc_misses:.2f}")
 
 
 def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:

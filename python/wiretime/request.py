@@ -10,6 +10,13 @@ from typing import Any
 from wiretime import apps, platforms
 
 GUEST_LIMIT = "60s"
+# Where the command line calls a field otherwise.
+COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
+
+
+def option_of(field: str) -> str:
+    """Return the command line's option for a field of a request."""
+    return f"--{COMMAND_LINE.get(field, field.replace('_', '-'))}"
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[
     start_at = "sending" if command.role == SENDS else client.start_at
     role = {"role": command.role, "start_at": start_at, "processor_time": client.kernel}
     none = {"trace_length": "0ns", "capture_length": "0ns", "interval": "0ns", "profile": False}
-    own = {**settings, **role, **none, "mac": mac_of(OTHER_HOST), "load": {**setup.load, "seed": r.seed}}
+    own = {**settings, **role, **none, "mac": mac_of(OTHER_HOST)}
     return Checked(dict(setup.platform), own, client, command, None)
 
 

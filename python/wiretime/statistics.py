@@ -103,6 +103,35 @@ def total(group: Mapping[str, int], prefix: str) -> int:
     return sum(value for name, value in group.items() if name.startswith(prefix))
 
 
+@dataclass(frozen=True)
+class Work:
+    """What the cores that worked did, all together: cores, instructions a cycle, and by packet."""
+
+    cores: int
+    ipc: float | None
+    instructions: float
+    l1d_misses: float
+    l2_misses: float
+    llc_misses: float
+
+
+def work(result: Result) -> Work:
+    """Return what the cores that worked did; misses of L1D are its loads'."""
+    s = result["statistics"]
+    n = max(packets(result), 1)
+    cores = [s["cores"][i] for i in busy_cores(result)]
+    instructions = sum(c["core"]["instructions"] for c in cores)
+    cycles = sum(c["core"]["cycles"] for c in cores)
+    return Work(
+        len(cores),
+        instructions / cycles if cycles else None,
+        instructions / n,
+        sum(c["caches"]["l1_dcache_load_misses"] for c in cores) / n,
+        sum(total(c["caches"], "l2_misses_") for c in cores) / n,
+        total(s["memory"], "llc_misses_") / n,
+    )
+
+
 def show(result: Result, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)

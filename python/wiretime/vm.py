@@ -119,9 +119,9 @@ def initramfs(g: Guest) -> bytes:
         return base + guest.archive(stage)
 
 
-def _die_with_parent() -> None:
+def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel end this process when its parent ends, however it ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
 
 
 def tail(text: str) -> str:
@@ -287,7 +287,7 @@ class Machine:
         process = subprocess.Popen(
             self.command,
             pass_fds=self._fds,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
             start_new_session=not terminal,
             **options,
         )

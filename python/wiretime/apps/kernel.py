@@ -20,6 +20,10 @@ def addresses(host: int = GUEST_HOST) -> str:
 SETTLE = "sleep 3"
 
 INTERRUPTS = "for i in /proc/irq/*/smp_affinity_list; do echo 0 >$i; done 2>/dev/null; true"
+# The same with interrupts on core 0, apart from the program.
+SETTLED = f"{SETTLE} && {{ {INTERRUPTS}; }}"
+# What was started last goes on until the end is asked for.
+UNTIL_STOPPED = "wtctl wait-stop && { kill $!; wait; true; }"
 
 
 def _line(program: str) -> str:
@@ -99,9 +103,9 @@ def _stat(when: str) -> str:
 
 def _iperf3(s: Setup) -> str:
     server = pinned(s, f"iperf3 -s -1 -J {shlex.join(s.extra)}".strip())
-    ready = f"{SETTLE} && {{ {INTERRUPTS}; }} && {_stat('a')} && wtctl mark 1"
+    ready = f"{SETTLED} && {_stat('a')} && wtctl mark 1"
     # A client outside is not told when the measurement is over.
-    end = "wtctl wait-stop && { kill $!; wait; true; }" if s.load["far"] else "wait $!"
+    end = UNTIL_STOPPED if s.load["far"] else "wait $!"
     return f"{addresses()} && {{ {server} & }} && {ready} && {end} && {_stat('b')}"
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from wiretime import (
-    advise,
     apps,
     load,
     offered,
@@ -149,6 +148,8 @@ def advise_command(
     app_args: AppArgs = "",
 ) -> None:
     """Say how many receive descriptors a rate needs: by arithmetic, and the smallest ring that does in simulation."""
+    from wiretime import advise  # which runs studies, and loads what they are made with
+
     request = replace(
         _request(application, platform, changes, app_args, seed, nic, cores, queues, None), packet_size=packet_size
     )

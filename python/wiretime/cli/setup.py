@@ -90,7 +90,7 @@ def micro_command(
 ) -> None:
     """Measure a machine by micro-benchmarks in the guest, beside what its parameters say by formula."""
     if hardware:
-        rows = [*hardware_rows.cores(), *hardware_rows.pcie()]
+        rows = hardware_rows.all_rows()
         print(hardware_rows.markdown(rows), hardware_rows.summary(rows), sep="\n")
         return
     all_changes = [*closed_form.PREFETCHERS_OFF, *(changes or [])]

@@ -1,4 +1,8 @@
-"""Commands of studies."""
+"""Commands of studies.
+
+What studies are made with (tables, plots, clusters) is loaded by these commands alone:
+it takes longer to load than all the rest.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,6 @@ from wiretime.cli.base import (
     notes,
     screen,
 )
-from wiretime.study import folder
-from wiretime.study import plan as study_plan
-from wiretime.study import report as study_report
-from wiretime.study import show as study_show
 
 
 @app.command("sweep")
@@ -36,14 +36,17 @@ def sweep_command(
     ] = None,
 ) -> None:
     """Run every point of a study, and keep what each yields as a row of a table."""
-    loaded = study_plan.load(plan, axis or [])
+    from wiretime.study import folder, show
+    from wiretime.study import plan as plans
+
+    loaded = plans.load(plan, axis or [])
     study = folder.Study(loaded, str(plan), out or Path("studies") / loaded.study.name)
-    study_show.about(notes, study, jobs)
+    show.about(notes, loaded.study.name, study.tasks, jobs)
     if dry_run:
         return
     study.prepare(resume)
-    failed = study_show.sweep(notes, study, jobs, cluster, cluster_set or [])
-    screen.print(study_show.table(study))
+    failed = show.sweep(notes, loaded.study.name, [study], jobs, cluster, cluster_set or [])
+    screen.print(show.table(study))
     if failed:
         raise typer.Exit(1)
 
@@ -53,7 +56,10 @@ def report_command(
     study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
 ) -> None:
     """Write a study's report: one page, and its plots as PNG and SVG."""
-    screen.print(str(study_report.write(folder.open_study(study))), highlight=False, soft_wrap=True)
+    from wiretime.study import folder
+    from wiretime.study import report as pages
+
+    screen.print(str(pages.write(folder.open_study(study))), highlight=False, soft_wrap=True)
 
 
 @app.command("query")
@@ -64,7 +70,9 @@ def query_command(
     arrow_file: Annotated[Path | None, typer.Option("--arrow", help="Write it as an Arrow file.")] = None,
 ) -> None:
     """Ask a study's tables, in DuckDB's SQL."""
+    from wiretime.study import folder, show
+
     found = folder.query(study, sql)
-    study_show.write(found, csv_file, arrow_file)
+    show.write(found, csv_file, arrow_file)
     if csv_file is None and arrow_file is None:
-        screen.print(study_show.rows(found))
+        screen.print(show.rows(found))

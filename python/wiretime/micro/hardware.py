@@ -102,34 +102,34 @@ def _convert(ns: float, unit: str, cycle: float, l1: float) -> float:
     return ns - l1 if unit == "ns beyond L1" else ns  # `l1`: the same reads inside the L1
 
 
-def cores() -> list[Row]:
-    """Return every row of ``cores.csv``, simulated."""
+def cores(machine: str) -> list[Row]:
+    """Return the rows of ``cores.csv`` of one machine, simulated."""
     with (FOLDER / "cores.csv").open(newline="") as f:
-        wanted = list(csv.DictReader(f))
+        mine = [r for r in csv.DictReader(f) if r["machine"] == machine]
+    platform, changes = MACHINES[machine]
+    jobs = [(r["job"], int(r["argument"])) for r in mine]
+    inside = ("random", 16)
+    got = guest.measure(platform, [*jobs, inside], changes)
+    cycle = guest.cycle(guest.machine(platform, changes))
+    return [
+        Row(
+            machine,
+            r["what"],
+            float(r["measured"]),
+            _convert(got[job], r["unit"], cycle, got[inside]),
+            r["unit"],
+            r["rests_on"],
+            _cause(machine, *job),
+        )
+        for r, job in zip(mine, jobs, strict=True)
+    ]
 
-    def run(machine: str) -> list[Row]:
-        platform, changes = MACHINES[machine]
-        mine = [r for r in wanted if r["machine"] == machine]
-        jobs = [(r["job"], int(r["argument"])) for r in mine]
-        inside = ("random", 16)
-        got = guest.measure(platform, [*jobs, inside], changes)
-        cycle = guest.cycle(guest.machine(platform, changes))
-        l1 = got[inside]
-        return [
-            Row(
-                machine,
-                r["what"],
-                float(r["measured"]),
-                _convert(got[job], r["unit"], cycle, l1),
-                r["unit"],
-                r["rests_on"],
-                _cause(machine, *job),
-            )
-            for r, job in zip(mine, jobs, strict=True)
-        ]
 
+def all_rows() -> list[Row]:
+    """Return every row of both tables, simulated, two machines at a time."""
     with ThreadPoolExecutor(2) as pool:
-        return [row for rows in pool.map(run, MACHINES) for row in rows]
+        of_cores = [row for rows in pool.map(cores, MACHINES) for row in rows]
+    return [*of_cores, *pcie()]
 
 
 def pcie() -> Iterator[Row]:

@@ -51,6 +51,10 @@ Tell = Callable[[Trial], None]
 Asking = Generator[Asked, dict[str, Any], Trial]
 
 
+def silent(_: Trial) -> None:
+    """Hear of a trial and say nothing."""
+
+
 @dataclass(frozen=True)
 class Length:
     """How long trials are: packets of one ring turnover, times ``factor``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wiretime.search.show import COLOURS
+from wiretime.search.trials import CLASSES
 from wiretime.statistics import busy_cores, catalogue
 from wiretime.study import metrics
 from wiretime.study.folder import Study, Task
@@ -33,12 +33,7 @@ MARKERS = "osD^vPX"
 HATCHES = ("", "///", "...")
 # Title, colour, hatch.
 Shade = tuple[str, str, str]
-CLASSES = {
-    "dma_drop": ("DmaDrop", COLOURS[0], ""),
-    "core_drop": ("CoreDrop", COLOURS[1], ""),
-    "tx_drop": ("TxDrop", COLOURS[2], ""),
-    "host_drop": ("HostDrop", COLOURS[3], ""),
-}
+SHADES = {key: (name, COLOURS[i], "") for i, (key, name) in enumerate(CLASSES.items())}
 Data = list[dict[str, Any]]
 
 
@@ -58,16 +53,6 @@ def _name(value: Any) -> str:
 def _label(name: str) -> str:
     unit = metrics.unit(name)
     return f"{metrics.meaning(name)} ({unit})" if unit else metrics.meaning(name)
-
-
-def _row(task: Task) -> Mapping[str, Any]:
-    row: Mapping[str, Any] = json.loads((task.folder / "row.json").read_text())
-    return row
-
-
-def _result(task: Task) -> Mapping[str, Any] | None:
-    path = task.folder / "result.json"
-    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def _text(task: Task, study: Study, without: Sequence[str] = ()) -> str:
@@ -135,7 +120,7 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             points = []
             for x in xs:
                 values = [
-                    _row(t)[plot.y]
+                    t.row[plot.y]
                     for t in part
                     if t.point.place[plot.x] == x and (colour is None or t.point.place[plot.colour] == colour)
                 ]
@@ -177,7 +162,7 @@ def bars(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw a metric as bars, one for each point."""
     figure, (axes,) = _figure(1, 0.32 * len(tasks) + 1.0)
     names = [_text(t, study) for t in tasks]
-    values = [_row(t)[plot.y] for t in tasks]
+    values = [t.row[plot.y] for t in tasks]
     at = range(len(tasks))
     axes.barh(at, [v or 0 for v in values], color=COLOURS[0], height=0.7)
     for i, v in enumerate(values):
@@ -241,10 +226,9 @@ def drops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw what packets were lost to, as shares of the drops."""
 
     def parts(task: Task) -> dict[str, float]:
-        row = _row(task)
-        return {key: row[f"{key}_share_percent"] or 0.0 for key in CLASSES}
+        return {key: task.row[f"{key}_share_percent"] or 0.0 for key in CLASSES}
 
-    return _stacked(study, tasks, parts, "share of the drops (%)", CLASSES)
+    return _stacked(study, tasks, parts, "share of the drops (%)", SHADES)
 
 
 def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
@@ -253,7 +237,7 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     names = _shades([s["name"] for s in causes])
 
     def parts(task: Task) -> dict[str, float]:
-        result = _result(task)
+        result = task.result
         if result is None:
             return {}
         stalls = result["statistics"]["cores"][busy_cores(result)[0]]["stalls"]
@@ -265,7 +249,7 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
 def hops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw where packets spent their time, on average."""
-    results = [(t, r) for t in tasks if (r := _result(t)) is not None]
+    results = [(t, r) for t in tasks if (r := t.result) is not None]
     keys = list(dict.fromkeys(h["name"] for _, r in results for h in r["latency_hops_ns"]))
     names = _shades(keys)
     means = {id(t): {h["name"]: float(h["mean"]) / 1000 for h in r["latency_hops_ns"]} for t, r in results}
@@ -278,7 +262,7 @@ def latency(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     data: Data = []
     ends = []
     for i, task in enumerate(tasks):
-        result = _result(task)
+        result = task.result
         if result is None or not result["latency_histogram_ns"]:
             continue
         buckets = result["latency_histogram_ns"]
@@ -319,16 +303,13 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     for axes, (title, part) in zip(all_axes, panels, strict=True):
         groups: dict[str, list[tuple[float, float]]] = {}
         for task in part:
-            found = task.folder / "trials.json"
-            name = _text(task, study, [plot.facet, *(["rate"] if not found.is_file() else [])])
-            if found.is_file():
-                # The first one only fills the rings.
-                groups.setdefault(name, []).extend(
-                    (t["offered"] / 1e9, 100 * t["loss"]) for t in json.loads(found.read_text())[1:]
-                )
+            trials = task.trials
+            group = groups.setdefault(_text(task, study, [plot.facet, *(["rate"] if trials is None else [])]), [])
+            if trials is None:
+                group.append((task.row["offered_gbps"], task.row["loss_percent"]))
             else:
-                row = _row(task)
-                groups.setdefault(name, []).append((row["offered_gbps"], row["loss_percent"]))
+                # The first one only fills the rings.
+                group.extend((t["offered"] / 1e9, 100 * t["loss"]) for t in trials[1:])
         ends = []
         for i, (name, points) in enumerate(groups.items()):
             x, y = (list(column) for column in zip(*sorted(points), strict=True))
@@ -351,7 +332,7 @@ def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     data: Data = []
     ends = []
     for i, task in enumerate(tasks):
-        result = _result(task)
+        result = task.result
         if result is None:
             continue
         found = result["occupancy"]
@@ -390,12 +371,12 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         def others(t: Task, axis: str = axis) -> tuple[Any, ...]:
             return tuple(v for a, v in t.point.place.items() if a != axis)
 
-        base = {others(t): _row(t)[plot.y] for t in tasks if t.point.place[axis] == places[0]}
+        base = {others(t): t.row[plot.y] for t in tasks if t.point.place[axis] == places[0]}
         for value in places[1:]:
             ratios = [
-                _row(t)[plot.y] / base[others(t)]
+                t.row[plot.y] / base[others(t)]
                 for t in tasks
-                if t.point.place[axis] == value and base.get(others(t)) and _row(t)[plot.y] is not None
+                if t.point.place[axis] == value and base.get(others(t)) and t.row[plot.y] is not None
             ]
             if ratios:
                 change = 100 * (sum(ratios) / len(ratios) - 1)

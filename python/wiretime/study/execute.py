@@ -7,7 +7,6 @@ to run beside the cluster's; the points of a study have nothing to say to each o
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import statistics
@@ -21,12 +20,12 @@ from typing import Any, Protocol
 
 import submitit
 
+from wiretime import vm
 from wiretime.errors import WiretimeError
 from wiretime.study import point as one
 from wiretime.study.folder import Task
 
 LOOK_SECONDS = 0.2
-PR_SET_PDEATHSIG = 1
 # What a point takes where none has been timed: boot and a short measurement, or a search.
 GUESS_SECONDS = {"run": 15.0, "msb": 45.0}
 CLUSTERS = ("slurm", "local")
@@ -52,7 +51,7 @@ Report = Callable[[Task, str | None], None]
 def _worker() -> None:
     """Leave Ctrl-C to the parent, and go when it goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    vm.die_with_parent(signal.SIGTERM)
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from wiretime.errors import WiretimeError
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
 
-STUDY, PLAN, POINTS, TRIALS = "study.json", "plan.toml", "points.parquet", "trials.parquet"
+STUDY, PLAN, POOL = "study.json", "plan.toml", "points"
+POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,44 @@ class Task:
         path = self.folder / one.FAILED
         return str(json.loads(path.read_text())["reason"]) if path.is_file() else None
 
+    @cached_property
+    def row(self) -> Mapping[str, Any]:
+        """Its place and what it yielded, where it is finished: never again anything else."""
+        return {**self.point.place, **json.loads((self.folder / one.ROW).read_text())}
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        """The result of its run, where it is no search."""
+        path = self.folder / "result.json"
+        return json.loads(path.read_text()) if path.is_file() else None
+
+    @property
+    def trials(self) -> list[dict[str, Any]] | None:
+        """The trials of its search, where it is one."""
+        path = self.folder / one.TRIALS
+        return json.loads(path.read_text()) if path.is_file() else None
+
     @property
     def seconds(self) -> float | None:
         """How long it took."""
         path = self.folder / "time.json"
         return float(json.loads(path.read_text())["seconds"]) if path.is_file() else None
 
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """What its run took of the host, where it is no search."""
+        path = self.folder / "host.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
+
 
 class Study:
-    """A plan and its folder."""
+    """A plan and its folder; ``pool`` is where its points are, relative to that: studies may share them."""
 
-    def __init__(self, plan: Plan, source: str, folder: Path):
-        self.plan, self.source, self.path = plan, source, folder
+    def __init__(self, plan: Plan, source: str, folder: Path, pool: str = POOL):
+        self.plan, self.source, self.path, self.pool = plan, source, folder, pool
         machines: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = {}
+        # The same path for the same point, whichever study has it.
+        self.points = Path(os.path.normpath(folder / pool))
         self.tasks: list[Task] = []
         for point in points(plan, source):
             try:
@@ -67,7 +95,11 @@ class Study:
             except (WiretimeError, TypeError) as e:
                 raise WiretimeError(f"{source}: at {point.text()}: {e}") from None
             machine = machines[known]
-            self.tasks.append(Task(point, machine, folder / "points" / one.key(point, machine)))
+            self.tasks.append(Task(point, machine, self.points / one.key(point, machine)))
+
+    def text(self) -> str:
+        """Return the plan as a file."""
+        return tomlkit.dumps(self.plan.model_dump(exclude_defaults=True))
 
     def prepare(self, resume: bool) -> None:
         """Make the folder, or take up one that is there."""
@@ -75,36 +107,32 @@ class Study:
         if about.is_file():
             check_format(self.path)
             finished = sum(t.finished for t in self.tasks)
-            others = sum(1 for _ in (self.path / "points").glob("[0-9a-f]*"))
+            others = sum(1 for _ in self.points.glob("[0-9a-f]*"))
             if not resume:
                 raise WiretimeError(
                     f"{self.path}: holds a study ({others} points, {finished} of them this plan's): "
                     "--resume to go on, or another --out"
                 )
         try:
-            (self.path / "points").mkdir(parents=True, exist_ok=True)
-            about.write_text(
-                json.dumps({"format": one.FORMAT, "wiretime": __version__, "plan": self.plan.model_dump()}) + "\n"
-            )
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.points.mkdir(parents=True, exist_ok=True)
+            what = {"format": one.FORMAT, "wiretime": __version__, "pool": self.pool, "plan": self.plan.model_dump()}
+            about.write_text(json.dumps(what) + "\n")
         except OSError as e:
             raise WiretimeError(f"{self.path}: {e.strerror}") from None
-        (self.path / PLAN).write_text(tomlkit.dumps(self.plan.model_dump(exclude_defaults=True)))
+        (self.path / PLAN).write_text(self.text())
 
     def store(self) -> int:
         """Write the tables of all finished points; returns how many there are."""
-        rows, trials = [], []
+        rows, trials, times = [], [], []
         for task in self.tasks:
             if not task.finished:
                 continue
-            row = json.loads((task.folder / one.ROW).read_text())
-            rows.append({"point": task.folder.name, **row})
-            found = task.folder / "trials.json"
-            if found.is_file():
-                places = {f"at {k}" if k in ("size", "loss") else k: v for k, v in task.point.place.items()}
-                trials += [
-                    {"point": task.folder.name, **places, **_flat_trial(t)} for t in json.loads(found.read_text())
-                ]
-        for name, table in ((POINTS, rows), (TRIALS, trials)):
+            rows.append({"point": task.folder.name, **task.row})
+            times.append({"point": task.folder.name, "seconds": task.seconds, **task.host})
+            places = {f"at {k}" if k in ("size", "loss") else k: v for k, v in task.point.place.items()}
+            trials += [{"point": task.folder.name, **places, **_flat_trial(t)} for t in task.trials or ()]
+        for name, table in ((POINTS, rows), (TRIALS, trials), (TIMES, times)):
             if table:
                 part = self.path / f".{name}"
                 pq.write_table(_table(table), part, compression="zstd")
@@ -131,6 +159,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.table(columns)
 
 
+def unique(studies: Iterable[Study]) -> list[Task]:
+    """Return the points of studies, each once."""
+    return list({task.folder: task for study in studies for task in study.tasks}.values())
+
+
 def check_format(folder: Path) -> Mapping[str, Any]:
     """Return what a study's folder says of itself; raise where it is none, or of another version."""
     try:
@@ -148,16 +181,16 @@ def check_format(folder: Path) -> Mapping[str, Any]:
 def open_study(folder: Path) -> Study:
     """Return the study that a folder holds."""
     about = check_format(folder)
-    return Study(parse(about["plan"], str(folder)), str(folder), folder)
+    return Study(parse(about["plan"], str(folder)), str(folder), folder, about["pool"])
 
 
 def query(folder: Path, sql: str) -> pa.Table:
-    """Return what a query finds in a study's tables, ``points`` and ``trials``."""
+    """Return what a query finds in a study's tables: ``points``, ``trials``, and ``times``, those of the host."""
     check_format(folder)
     if not (folder / POINTS).is_file():
         raise WiretimeError(f"{folder}: no point is finished yet")
     with duckdb.connect() as connection:
-        for name, file in (("points", POINTS), ("trials", TRIALS)):
+        for name, file in (("points", POINTS), ("trials", TRIALS), ("times", TIMES)):
             if (folder / file).is_file():
                 connection.from_parquet(str(folder / file)).create_view(name)
         try:

@@ -9,7 +9,8 @@ from typing import Any
 from wiretime import platforms
 from wiretime.errors import WiretimeError, unknown
 from wiretime.search import Found
-from wiretime.statistics import busy_cores, catalogue, total
+from wiretime.search.trials import CLASSES
+from wiretime.statistics import catalogue, work
 
 Row = dict[str, Any]
 
@@ -40,7 +41,6 @@ NAMED: dict[str, tuple[str, str]] = {
     "msb_loss_percent": ("%", "loss at the maximum sustainable bandwidth"),
     "lossy_from_gbps": ("Gb/s", "lowest load whose loss is above the threshold"),
 }
-CLASSES = ("dma_drop", "core_drop", "tx_drop", "host_drop")
 PERCENTILES = ("mean", "median", "p99", "p999", "max")
 # Parts of a result that a row takes as they are; the rest are histograms, time series and texts.
 TAKEN = ("cohort", "load", "total", "statistics", "poll_lateness_ns", "doorbell_lateness_ns")
@@ -66,15 +66,16 @@ def meaning(name: str) -> str:
 
 def _paths() -> set[str]:
     """Return the paths of all statistics, without numbers of cores, ports and queues."""
-    return {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]}
+    return {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]} | {
+        "statistics.time_ps"
+    }
 
 
 def check_name(where: str, name: str) -> None:
     """Raise where no run yields a metric of that name."""
     plain = re.sub(r"\.\d+(?=\.)", "", name)
     paths = _paths()
-    fixed = {"statistics.time_ps"}
-    if name not in NAMED and name not in fixed and plain not in paths and not plain.startswith(("cohort.", "load.")):
+    if name not in NAMED and plain not in paths and not plain.startswith(("cohort.", "load.")):
         raise WiretimeError(f"{where}: no run yields it: {unknown('metric', name, [*NAMED, *sorted(paths)])}")
 
 
@@ -101,16 +102,9 @@ def of_run(result: Mapping[str, Any]) -> Row:
     drops = {c: result["cohort"][c] for c in CLASSES}
     row |= {f"{c}_share_percent": _share(n, sum(drops.values())) for c, n in drops.items()}
     row["iperf_gbps"] = result["iperf"]["gbps"] if "iperf" in result else None
-    s = result["statistics"]
-    packets = max(s["receive"]["delivered"], 1)
-    cores = [s["cores"][n] for n in busy_cores(result)]
-    cycles = sum(c["core"]["cycles"] for c in cores)
-    instructions = sum(c["core"]["instructions"] for c in cores)
-    row["ipc"] = instructions / cycles if cycles else None
-    row["instructions_a_packet"] = instructions / packets
-    row["l1d_misses_a_packet"] = sum(c["caches"]["l1_dcache_load_misses"] for c in cores) / packets
-    row["l2_misses_a_packet"] = sum(total(c["caches"], "l2_misses_") for c in cores) / packets
-    row["llc_misses_a_packet"] = total(s["memory"], "llc_misses_") / packets
+    w = work(result)
+    row |= {"ipc": w.ipc, "instructions_a_packet": w.instructions}
+    row |= {f"{level}_misses_a_packet": getattr(w, f"{level}_misses") for level in ("l1d", "l2", "llc")}
     for part in TAKEN:
         row |= dict(_flat(part, result[part]))
     row["latency_hdr_ps"] = result["latency_hdr_ps"]

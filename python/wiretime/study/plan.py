@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wiretime import platforms
 from wiretime.errors import WiretimeError, unknown
-from wiretime.request import Request
+from wiretime.request import Request, option_of
 from wiretime.study.metrics import check_name
 
 POINTS_MAX = 100_000
@@ -26,8 +26,6 @@ OPTIONS = tuple(
     if f.name not in ("changes", "store", "iperf", "own", "engine", "tap", "capture", "trace", "profile", "interval")
 )
 NAMED = ("store", "iperf")
-# Where the command line calls an option otherwise.
-COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
 KINDS = {f.name: f.type for f in dataclasses.fields(Request)}
 
 Value = str | int | float | bool
@@ -86,15 +84,15 @@ class Point:
         arguments: list[str] = []
         named: dict[str, list[str]] = {name: [] for name in NAMED}
         for key, value in self.settings.items():
-            group, _, rest = key.partition(".")
-            if key in OPTIONS:
+            kind, rest = _kind(key)
+            if kind == "option":
                 options[key] = _option(key, value)
-            elif key.startswith("--"):
+            elif kind == "argument":
                 arguments.append(f"{key}={value}")
-            elif group in NAMED:
-                named[group].append(f"{rest}={_text(value)}")
+            elif kind == "parameter":
+                changes.append(f"{key}={text_of(value)}")
             else:
-                changes.append(f"{key}={_text(value)}")
+                named[kind].append(f"{rest}={text_of(value)}")
         options["app_args"] = " ".join([str(options.get("app_args", "")), *arguments]).strip()
         options |= {name: tuple(texts) for name, texts in named.items()}
         return Request(changes=tuple(changes), **options)
@@ -104,19 +102,21 @@ class Point:
         words = ["wiretime", self.about.measure, str(self.settings.get("app", Request.app))]
         arguments = []
         for key, value in self.settings.items():
-            group, _, rest = key.partition(".")
-            if key.startswith("--"):
+            kind, rest = _kind(key)
+            if key == "app":
+                continue
+            if kind == "argument":
                 arguments.append(f"{key}={value}")
             elif key == "app_args":
                 arguments.insert(0, str(value))
             elif key == "packet_size" and self.about.measure == "msb":
                 words.append(f"--packet-sizes {value}")
-            elif key in OPTIONS and key != "app":
-                words.append(f"--{COMMAND_LINE.get(key, key.replace('_', '-'))} {shlex.quote(_text(value))}")
-            elif group in NAMED:
-                words.append(f"--{group} {rest}={_text(value)}")
-            elif key != "app":
-                words.append(f"--set {key}={_text(value)}")
+            elif kind == "option":
+                words.append(f"{option_of(key)} {shlex.quote(text_of(value))}")
+            elif kind == "parameter":
+                words.append(f"--set {key}={text_of(value)}")
+            else:
+                words.append(f"--{kind} {rest}={text_of(value)}")
         if arguments:
             words.append(f"--app-args={shlex.quote(' '.join(arguments))}")
         if self.about.measure == "msb":
@@ -125,7 +125,17 @@ class Point:
 
     def text(self) -> str:
         """Return the place as a person reads it."""
-        return ", ".join(f"{axis} {_text(value)}" for axis, value in self.place.items())
+        return ", ".join(f"{axis} {text_of(value)}" for axis, value in self.place.items())
+
+
+def _kind(key: str) -> tuple[str, str]:
+    """Return what a setting is: option, argument, parameter, or one of the named groups and the name in it."""
+    group, dot, rest = key.partition(".")
+    if key in OPTIONS:
+        return "option", ""
+    if key.startswith("--"):
+        return "argument", ""
+    return (group, rest) if group in NAMED and dot else ("parameter", "")
 
 
 def _option(key: str, value: Value) -> Any:
@@ -136,11 +146,12 @@ def _option(key: str, value: Value) -> Any:
     if type(value).__name__ in kinds or (isinstance(value, int) and "float" in kinds):
         return value
     if "str" in kinds:
-        return _text(value)
+        return text_of(value)
     raise WiretimeError(f"{key} is {value!r}: must be {' or '.join(k for k in kinds if k != 'None')}")
 
 
-def _text(value: Value) -> str:
+def text_of(value: Value) -> str:
+    """Return a value as the command line takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -150,11 +161,8 @@ def _known() -> list[str]:
 
 def _check_setting(where: str, key: str) -> None:
     """Raise where nothing is called so."""
-    group = key.partition(".")[0]
-    if key.startswith("--") or (group in NAMED and "." in key):
-        return
     known = _known()
-    if key not in known:
+    if _kind(key)[0] == "parameter" and key not in known:
         raise WiretimeError(f"{where}: {unknown('axis or setting', key, known)}")
 
 
@@ -243,7 +251,7 @@ def points(plan: Plan, source: str) -> list[Point]:
     found = list(_points(plan, axes))
     seen: dict[tuple[Any, ...], Point] = {}
     for point in found:
-        key = tuple(sorted((k, _text(v)) for k, v in point.settings.items()))
+        key = tuple(sorted((k, text_of(v)) for k, v in point.settings.items()))
         if key in seen:
             raise WiretimeError(f"{source}: two points are the same: {seen[key].text()}; {point.text()}")
         seen[key] = point

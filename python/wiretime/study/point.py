@@ -19,8 +19,8 @@ from wiretime.study import metrics
 from wiretime.study.plan import Point
 
 # Rows of another layout are of another study.
-FORMAT = 1
-ROW, FAILED = "row.json", "failed.json"
+FORMAT = 2
+ROW, FAILED, TRIALS = "row.json", "failed.json", "trials.json"
 
 
 @cache
@@ -34,18 +34,21 @@ def simulator() -> Mapping[str, str]:
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:
-    """Return a name for all that decides a point's result."""
+    """Return a name for all that decides a point's result, however a plan writes it."""
     request = point.request()
+    asked = dataclasses.asdict(request)
+    # The machine is what these come to.
+    settings = {k: v for k, v in asked.items() if k not in ("platform", "changes")}
     files = [str(path) for path in (request.replay,) if path is not None]
     inputs = {
         "format": FORMAT,
-        "settings": {k: v for k, v in point.settings.items() if k != "platform"},
+        "settings": settings,
         "measure": point.about.model_dump(exclude={"name", "description"}),
         "platform": platform,
         "simulator": simulator(),
         "files": {name: store.file_digest(Path(name)) for name in files},
     }
-    return store.digest(json.dumps(inputs, sort_keys=True))[:24]
+    return store.digest(json.dumps(inputs, sort_keys=True, default=str))[:24]
 
 
 def _search(point: Point, folder: Path) -> metrics.Row:
@@ -54,13 +57,9 @@ def _search(point: Point, folder: Path) -> metrics.Row:
     size = runs.check(request).settings["load"]["sizes"]
     if size["kind"] != "fixed":
         raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
-
-    def tell(_: search.Trial) -> None:
-        """Say nothing."""
-
-    found = search.msb(request, [size["size"]], search.share(about.loss), tell, about.trial_length)[0]
+    found = search.msb(request, [size["size"]], search.share(about.loss), search.silent, about.trial_length)[0]
     trials = [dataclasses.asdict(t) for t in (*found.trials, *found.around)]
-    (folder / "trials.json").write_text(json.dumps(trials, indent=1) + "\n")
+    (folder / TRIALS).write_text(json.dumps(trials, indent=1) + "\n")
     return metrics.of_search(found)
 
 
@@ -81,7 +80,8 @@ def execute(point: Point, platform: Mapping[str, Any], folder: Path) -> str | No
     reason = None
     try:
         figures = (_search if point.about.measure == "msb" else _run)(point, part)
-        row = {**point.place, **metrics.of_platform(platform), **figures}
+        # Without its place: studies that share a point call it differently.
+        row = {**metrics.of_platform(platform), **figures}
         (part / ROW).write_text(json.dumps(row, indent=1) + "\n")
     except WiretimeError as e:
         reason = str(e)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from wiretime import __version__
 from wiretime.errors import WiretimeError
 from wiretime.study import draw
 from wiretime.study.folder import PLAN, Study
-from wiretime.study.plan import Plot
 
 PAGE, PLOTS = "report.html", "plots"
+# Of the pictures: enough for a page of print.
+DPI = 150
 
 
 def _figure_text(value: Any) -> str:
@@ -37,22 +39,38 @@ def _svg(figure: Figure) -> str:
     return re.sub(r'(<svg[^>]*?) height="([0-9.]+)pt" version="1.1"', r'\1 version="1.1"', svg, count=1)
 
 
-def _file_name(plot: Plot, number: int) -> str:
-    return f"{number}-{re.sub(r'[^a-z0-9]+', '-', plot.title.lower()).strip('-')[:60]}"
+def file_name(title: str) -> str:
+    """Return a title as a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
 
 
-def _plot(study: Study, plot: Plot, base: Path) -> dict[str, Any]:
-    """Draw a plot into files, and return what the page says of it."""
-    drawn = draw.draw(plot, study)
-    drawn.figure.savefig(f"{base}.png", dpi=200, metadata={"Software": None})
-    drawn.figure.savefig(f"{base}.svg", metadata={"Date": None})
+def plotted(title: str, figure: Figure, data: draw.Data, base: Path, commands: Sequence[str] = ()) -> dict[str, Any]:
+    """Write a plot into files, and return what the page says of it."""
+    figure.savefig(f"{base}.png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(f"{base}.svg", metadata={"Date": None})
     return {
-        "title": plot.title,
-        "svg": _svg(drawn.figure),
-        "data": drawn.data,
-        "columns": list(dict.fromkeys(k for row in drawn.data for k in row)),
-        "commands": [t.point.command() for t in drawn.tasks],
+        "title": title,
+        "svg": _svg(figure),
+        "data": data,
+        "columns": list(dict.fromkeys(k for row in data for k in row)),
+        "commands": commands,
     }
+
+
+def replace(path: Path, text: str) -> Path:
+    """Write a file, whole or not at all; returns its path."""
+    part = path.with_name(f".{path.name}")
+    part.write_text(text)
+    part.rename(path)
+    return path
+
+
+def page(**what: Any) -> str:
+    """Return a page of plots and a table."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["figure"] = _figure_text
+    template = environment.from_string((Path(__file__).parent / PAGE).read_text())
+    return template.render(**{"version": __version__, "failed": [], "links": [], "plan": None, **what})
 
 
 def write(study: Study) -> Path:
@@ -62,30 +80,24 @@ def write(study: Study) -> Path:
         raise WiretimeError(f"{study.path}: no point is finished yet")
     folder = study.path / PLOTS
     folder.mkdir(exist_ok=True)
+    plots = []
     with mpl.rc_context(draw.STYLE):
-        plots = [_plot(study, plot, folder / _file_name(plot, n)) for n, plot in enumerate(study.plan.plots, 1)]
-    rows = [json.loads((t.folder / "row.json").read_text()) for t in finished]
+        for n, plot in enumerate(study.plan.plots, 1):
+            drawn = draw.draw(plot, study)
+            base = folder / f"{n}-{file_name(plot.title)}"
+            commands = [t.point.command() for t in drawn.tasks]
+            plots.append(plotted(plot.title, drawn.figure, drawn.data, base, commands))
     columns = [*study.plan.axes, *study.plan.metrics]
-    plan_file = study.path / PLAN
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["figure"] = _figure_text
-    template = environment.from_string((Path(__file__).parent / PAGE).read_text())
-    page = template.render(
+    text = page(
         name=study.plan.study.name,
         description=study.plan.study.description,
-        finished=len(finished),
-        points=len(study.tasks),
-        version=__version__,
+        about=f"{len(finished)} of {len(study.tasks)} points",
         simulator=json.loads((finished[0].folder / "point.json").read_text())["simulator"],
         failed=[(t.point.text(), reason) for t in study.tasks if (reason := t.failed) is not None],
         plots=plots,
+        table_title="Points",
         columns=columns,
-        table=[{c: row.get(c) for c in columns} for row in rows],
-        plan_file=PLAN if not plan_file.is_file() else plan_file.name,
-        plan_text=plan_file.read_text() if plan_file.is_file() else "",
+        table=[{c: t.row.get(c) for c in columns} for t in finished],
+        plan={"file": PLAN, "text": study.text()},
     )
-    path = study.path / PAGE
-    part = study.path / f".{PAGE}"
-    part.write_text(page)
-    part.rename(path)
-    return path
+    return replace(study.path / PAGE, text)

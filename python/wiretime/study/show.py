@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, metrics
-from wiretime.study.folder import Study, Task, query
+from wiretime.study.folder import Study, Task, query, unique
 from wiretime.tables import plain
 
 ROWS_MAX = 200
@@ -27,16 +27,22 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def about(console: Console, study: Study, jobs: int | None) -> None:
+def jobs_of(jobs: int | None) -> int:
+    """Return how many points run at once, checked."""
+    if jobs is not None and jobs < 1:
+        raise WiretimeError(f"--jobs {jobs}: at least 1")
+    return jobs or execute.cores()
+
+
+def about(console: Console, name: str, tasks: Sequence[Task], jobs: int | None) -> None:
     """Say how many points there are, and what they will take."""
-    tasks = study.tasks
     done = sum(t.finished for t in tasks)
-    count = jobs or execute.cores()
-    guess = "" if any(t.finished for t in tasks) else ", a guess before the first is done"
+    count = jobs_of(jobs)
+    guess = "" if done else ", a guess before the first is done"
     left = execute.expected_seconds(tasks, count)
     what = f"{len(tasks)} points, {done} of them done" if done else f"{len(tasks)} points"
     rest = f"; about {span(left)} with {count} at once{guess}" if done < len(tasks) else ""
-    console.print(f"{study.plan.study.name}: {what}{rest}", highlight=False, soft_wrap=True)
+    console.print(f"{name}: {what}{rest}", highlight=False, soft_wrap=True)
 
 
 def _options(texts: Sequence[str]) -> dict[str, Any]:
@@ -49,13 +55,19 @@ def _options(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def sweep(console: Console, study: Study, jobs: int | None, cluster: str | None, options: Sequence[str]) -> int:
+def sweep(
+    console: Console,
+    name: str,
+    studies: Sequence[Study],
+    jobs: int | None = None,
+    cluster: str | None = None,
+    options: Sequence[str] = (),
+) -> int:
     """Run what is not finished, tell how far it is, and write the tables; returns how many points failed."""
-    tasks = study.tasks
-    failed: list[tuple[Task, str]] = []
-    count = jobs or execute.cores()
-    if jobs is not None and jobs < 1:
-        raise WiretimeError(f"--jobs {jobs}: at least 1")
+    tasks = unique(studies)
+    # Folders, which are theirs alone.
+    failed: set[Path] = set()
+    count = jobs_of(jobs)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=32),
@@ -65,21 +77,24 @@ def sweep(console: Console, study: Study, jobs: int | None, cluster: str | None,
         console=console,
         transient=True,
     ) as bar:
-        shown = bar.add_task(study.plan.study.name, total=len(tasks), completed=sum(t.finished for t in tasks), left="")
+        shown = bar.add_task(name, total=len(tasks), completed=sum(t.finished for t in tasks), left="")
 
         def report(task: Task, reason: str | None) -> None:
             if reason is not None:
-                failed.append((task, reason))
+                failed.add(task.folder)
                 console.print(f"failed: {task.point.text()}: {reason}", markup=False, highlight=False, soft_wrap=True)
-            study.store()
+            for study in studies:
+                if any(t.folder == task.folder for t in study.tasks):
+                    study.store()
             over = sum(t.finished for t in tasks) + len(failed)
-            left = execute.expected_seconds([t for t in tasks if t not in [f[0] for f in failed]], count)
+            left = execute.expected_seconds([t for t in tasks if t.folder not in failed], count)
             bar.update(shown, completed=over, left=f"about {span(left)} left" if over < len(tasks) else "")
 
         try:
-            execute.sweep(tasks, report, jobs, cluster, study.path / "cluster", _options(options))
+            execute.sweep(tasks, report, jobs, cluster, studies[0].path / "cluster", _options(options))
         finally:
-            study.store()
+            for study in studies:
+                study.store()
     return len(failed)
 
 

@@ -13,7 +13,6 @@ use crate::clock;
 use crate::control::FarEnd;
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send, MsgFlags};
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -182,13 +181,13 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Frames that the TAP has now.
-fn read_tap(tap: &mut File) -> VecDeque<Vec<u8>> {
-    let mut frames = VecDeque::new();
+fn read_tap(tap: &mut File) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
     let mut buffer = [0; FRAME_MAX as usize];
     while let Ok(n @ 1..) = tap.read(&mut buffer) {
         let mut frame = buffer[..n].to_vec();
         frame.resize(n.max((FRAME_MIN - FCS) as usize), 0);
-        frames.push_back(frame);
+        frames.push(frame);
     }
     frames
 }
@@ -260,10 +259,8 @@ impl Run {
     /// All cores sleep: when a device acts next, unless the timer at `timer` comes before.
     pub fn next_device_time(&mut self, timer: Option<Ps>) -> Option<Ps> {
         let own = self.own_device_time();
-        if matches!(self.outside, Outside::Nothing) {
-            return own;
-        }
         match std::mem::replace(&mut self.outside, Outside::Nothing) {
+            Outside::Nothing => own,
             Outside::Tap(tap) => {
                 self.outside = Outside::Tap(tap);
                 let look = clock::published() + TAP_POLL;
@@ -274,7 +271,6 @@ impl Run {
                 self.outside = Outside::Host(host);
                 found
             }
-            Outside::Nothing => own,
         }
     }
 

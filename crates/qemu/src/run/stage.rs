@@ -61,7 +61,6 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
         e.blocks.collect(&mut run.profile);
     }
     if let Some((message, status)) = run.finished(t) {
-        run.write_capture(t, true);
         e.control.send(message);
         leave_process(status);
     }
