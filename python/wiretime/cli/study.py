@@ -76,3 +76,22 @@ def query_command(
     show.write(found, csv_file, arrow_file)
     if csv_file is None and arrow_file is None:
         screen.print(show.rows(found))
+
+
+@app.command("validate")
+def validate_command(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME,...", help="Figures or studies (fig14, dca, kernel), or hardware.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The main values and trends alone.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Points at once.", show_default="cores of this machine")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
+    out: Annotated[Path, typer.Option(help="Where points, tables, plots and the page are.")] = Path(
+        "studies/validation"
+    ),
+) -> None:
+    """Run what was published elsewhere, and compare: goes on where it was interrupted, runs nothing twice."""
+    from wiretime.validation import validate
+
+    if not validate.run(notes, screen, out, only or [], quick, jobs, dry_run):
+        raise typer.Exit(1)

@@ -1,0 +1,175 @@
+"""What was published, row by row, with how it is simulated and how far the two are alike.
+
+A row is *like for like* where the same driver drives the same device in a machine of the same parameters: it counts for
+the error. It is a *proxy* where core and memory are the same and driver or NIC are not, and a *trend* where only a
+direction or rank can be compared. A row that a parameter was *calibrated* on shows no more than that. Every row of a
+table has a rule; one that is not simulated says why.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wiretime.errors import WiretimeError
+
+FOLDER = Path(__file__).parent / "reference"
+TABLES = ("gem5_dpdk", "redhat_n1", "grace_l3fwd")
+
+Kind = Literal["like for like", "proxy", "trend", "calibrated"]
+# How an error is expressed: of values their ratio, of gains the ratio of the factors, of shares points.
+Scale = Literal["ratio", "gain", "points"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Table):
+    """Where rows come from."""
+
+    title: str
+    # Its studies beside those that rows need: figures without published values.
+    studies: tuple[str, ...] = ()
+
+
+class Setup(_Table):
+    """On what was measured, and on what is simulated."""
+
+    kind: Kind
+    there: str
+    here: str
+    # Tells rows apart that are simulated more than once.
+    label: str = ""
+
+
+class Rule(_Table):
+    """How rows are simulated: those whose columns are as said (this|or that)."""
+
+    match: dict[str, str]
+    setup: str
+    what: str
+    # Where it is other than the set-up's.
+    kind: Kind | None = None
+    # Where the row's value does not say it.
+    published: str = ""
+    studies: tuple[str, ...] = ()
+    # SQL over the studies.
+    simulated: str = ""
+    # Of a trend: the least and the most that agree; or SQL that says whether it does. A text must be the published one.
+    agrees: tuple[float | str, float | str] | None = None
+    holds: str = ""
+    # Why it misses, where it does and that is known.
+    cause: str = ""
+    # Why it is not simulated.
+    skip: str = ""
+
+
+class Rules(_Table):
+    """A table's rules."""
+
+    source: Source
+    setups: dict[str, Setup]
+    words: dict[str, str] = {}
+    rules: tuple[Rule, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published row, and what is simulated against it."""
+
+    source: str
+    figure: str
+    what: str
+    published: str
+    value: float | None
+    unit: str
+    kind: Kind
+    there: str
+    here: str
+    cause: str = ""
+    scale: Scale = "ratio"
+    studies: Sequence[str] = ()
+    simulated: str = ""
+    agrees: tuple[float, float] | None = None
+    holds: str = ""
+    skip: str = ""
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _scale(row: Mapping[str, str]) -> Scale:
+    if row["unit"] != "%":
+        return "ratio"
+    return "gain" if "gain" in row["metric"] or "speedup" in row["metric"] else "points"
+
+
+def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Claim:
+    setup = rules.setups[rule.setup]
+    plain = {k: v.strip() for k, v in row.items()}
+    named = {k: rules.words.get(v, v) for k, v in plain.items()}
+    published = rule.published or plain["value"]
+    limits = None
+    if rule.agrees is not None:
+        low, high = (float(str(limit).format(**plain)) for limit in rule.agrees)
+        limits = (low, high)
+    return Claim(
+        source=source,
+        figure=plain.get("figure") or plain.get("part") or plain.get("test", ""),
+        what=rule.what.format(**plain) + (f" ({setup.label})" if setup.label else ""),
+        published=published,
+        value=_number(published),
+        unit=plain["unit"].replace("Gbps", "Gb/s").replace("Mbps", "Mb/s"),
+        kind=rule.kind or setup.kind,
+        scale=_scale(plain),
+        there=setup.there.format(**plain),
+        here=setup.here,
+        studies=rule.studies,
+        simulated=rule.simulated.format(**named),
+        agrees=limits,
+        holds=rule.holds,
+        cause=rule.cause,
+        skip=rule.skip,
+    )
+
+
+def _matches(rule: Rule, row: Mapping[str, str]) -> bool:
+    return all(row[column] in texts.split("|") for column, texts in rule.match.items())
+
+
+def _rules(name: str) -> Rules:
+    return Rules.model_validate(tomllib.loads((FOLDER / f"{name}.toml").read_text()))
+
+
+def _of_table(name: str) -> Iterator[Claim]:
+    rules = _rules(name)
+    with (FOLDER / f"{name}.csv").open(newline="") as f:
+        rows: list[dict[str, Any]] = list(csv.DictReader(f))
+    for number, row in enumerate(rows, 2):
+        matching = [rule for rule in rules.rules if _matches(rule, row)]
+        if not matching:
+            raise WiretimeError(f"{name}.csv, line {number}: no rule of {name}.toml matches")
+        # A rule without a study is for what no other takes.
+        taken = [rule for rule in matching if rule.studies] or matching[:1]
+        yield from (_claim(rules.source.title, row, rule, rules) for rule in taken)
+
+
+def load() -> list[Claim]:
+    """Return every claim of every table."""
+    return [claim for name in TABLES for claim in _of_table(name)]
+
+
+def further() -> list[str]:
+    """Return the studies whose figures have no published values."""
+    return [study for name in TABLES for study in _rules(name).source.studies]

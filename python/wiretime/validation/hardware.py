@@ -1,0 +1,85 @@
+"""The micro-benchmarks as claims: cores, caches, DRAM and PCIe against measurements of hardware.
+
+Each machine is one boot, kept by the content of all that decides it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from wiretime import platforms, vm
+from wiretime.micro import hardware
+from wiretime.setup import store
+from wiretime.study.point import simulator
+from wiretime.validation.claims import Claim
+from wiretime.validation.judge import Verdict
+
+NAME = "hardware"
+SOURCE = "hardware: see platforms/ and reference/README.md"
+HERE = "guest/tests/bench.c on {platform}"
+# What one machine takes, measured on two Zen 4 cores.
+GUESS_SECONDS = 60.0
+
+
+def _file(base: Path, machine: str) -> Path:
+    platform, changes = hardware.MACHINES[machine]
+    table = (hardware.FOLDER / "cores.csv").read_text()
+    inputs = [dict(simulator()), platforms.load(platform, changes), table]
+    return base / NAME / f"{machine}-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.json"
+
+
+def left(base: Path) -> list[str]:
+    """Return the machines that are not measured yet."""
+    return [machine for machine in hardware.MACHINES if not _file(base, machine).is_file()]
+
+
+def run(base: Path, jobs: int, tell: Callable[[str], None]) -> None:
+    """Measure the machines that are left; ``tell`` hears of each."""
+
+    def one(machine: str) -> None:
+        rows = [dataclasses.asdict(row) for row in hardware.cores(machine)]
+        path = _file(base, machine)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(rows, indent=1) + "\n")
+        part.rename(path)
+        tell(machine)
+
+    (base / NAME).mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            list(pool.map(one, left(base)))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            vm.kill_all()
+            raise
+
+
+def verdicts(base: Path) -> list[Verdict]:
+    """Return every row of machines that are measured, and all of PCIe, which needs no guest."""
+    rows: list[hardware.Row] = []
+    for machine in hardware.MACHINES:
+        path = _file(base, machine)
+        if path.is_file():
+            rows += [hardware.Row(**row) for row in json.loads(path.read_text())]
+    return [_verdict(row) for row in (*rows, *hardware.pcie())]
+
+
+def _verdict(row: hardware.Row) -> Verdict:
+    platform = hardware.MACHINES[row.machine][0] if row.machine in hardware.MACHINES else "a link of generation 3 x8"
+    claim = Claim(
+        source=SOURCE,
+        figure=row.machine,
+        what=row.what + (f" [{row.rests_on}]" if row.rests_on else ""),
+        published=f"{row.measured:g}",
+        value=row.measured,
+        unit=row.unit,
+        kind="calibrated" if row.rests_on else "like for like",
+        there=row.machine,
+        here=HERE.format(platform=platform),
+        cause=row.cause,
+    )
+    return Verdict(claim, row.simulated, row.error, None)

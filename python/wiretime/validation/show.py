@@ -1,0 +1,177 @@
+"""Verdicts as a table on the screen, as Markdown, as plots, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+
+from wiretime.search.show import COLOURS
+from wiretime.study.draw import Data
+from wiretime.tables import plain
+from wiretime.validation.claims import Claim
+from wiretime.validation.judge import NEAR, ROUGH, Verdict
+
+SHADES = dict(zip(("like for like", "proxy", "trend", "calibrated"), COLOURS, strict=False))
+ROW = 0.27
+
+
+def _value(value: float | str | None, unit: str = "") -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else value
+    return f"{text} {unit}".strip() if unit not in ("class", "") else text
+
+
+def published(claim: Claim) -> str:
+    """Return what was published, with its unit where it is a number."""
+    return _value(claim.published, claim.unit if claim.value is not None or claim.unit in ("kRPS",) else "")
+
+
+def simulated(v: Verdict) -> str:
+    """Return what was simulated, with its unit."""
+    if v.claim.skip:
+        return "not possible"
+    if v.simulated is None:
+        return "not run"
+    unit = v.claim.unit or ("%" if isinstance(v.simulated, float) else "")
+    return _value(v.simulated, unit)
+
+
+def outcome(v: Verdict) -> str:
+    """Return how far apart they are, or whether the trend is the same."""
+    if v.error is not None:
+        return f"{v.error:+.0f} points" if v.claim.scale == "points" else f"{100 * v.error:+.0f} %"
+    return "" if v.agrees is None else "agrees" if v.agrees else "differs"
+
+
+def misfit(v: Verdict) -> str:
+    """Return why a row misses, or why it was not run."""
+    if v.claim.skip:
+        return v.claim.skip
+    return "" if v.simulated is None or v.near else v.claim.cause or "not explained"
+
+
+def table(verdicts: Sequence[Verdict]) -> RenderableType:
+    """Return the rows that were simulated, for the screen."""
+    t = plain("published against simulated")
+    for name in ("figure", "what", "published", "simulated", "", "kind"):
+        t.add_column(name, justify="right" if name in ("published", "simulated", "") else "left")
+    for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
+        shown = [v for v in rows if v.simulated is not None]
+        for v in shown:
+            t.add_row(v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), v.claim.kind)
+        if shown:
+            t.add_section()
+            t.add_row("", f"[dim]{source}[/dim]", "", "", "", "")
+            t.add_section()
+    return t
+
+
+def columns(v: Verdict) -> dict[str, str]:
+    """Return a row of the written table."""
+    return {
+        "figure": v.claim.figure,
+        "what": v.claim.what,
+        "published": published(v.claim),
+        "simulated": simulated(v),
+        "error": outcome(v),
+        "kind": v.claim.kind,
+        "measured on": v.claim.there,
+        "simulated on": v.claim.here,
+        "misfit": misfit(v),
+    }
+
+
+def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
+    """Return all rows, a table for each source."""
+    lines = [*(f"- {line}" for line in summary), ""]
+    for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
+        of_source = list(rows)
+        lines += [f"### {source[0].upper()}{source[1:]}", ""]
+        setups = dict.fromkeys(
+            (v.claim.kind if v.claim.kind == "proxy" else "like for like", v.claim.there, v.claim.here)
+            for v in of_source
+        )
+        if len(setups) < len(of_source):
+            lines += [f"- {there}; here: {here}" for _, there, here in setups]
+            lines += [""]
+        lines += [
+            "| figure | what | published | simulated | error | kind | misfit |",
+            "|---|---|---:|---:|---:|---|---|",
+        ]
+        for v in of_source:
+            c = columns(v)
+            shown = (c[k] for k in ("figure", "what", "published", "simulated", "error", "kind", "misfit"))
+            lines.append("| " + " | ".join(text.replace("|", "\\|") for text in shown) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _figure(rows: int) -> Figure:
+    return Figure(figsize=(7.6, 1.1 + ROW * rows), layout="constrained")
+
+
+def errors(verdicts: Sequence[Verdict]) -> tuple[Figure, Data] | None:
+    """Draw what was simulated over what was published, a row each; of machines with many rows, a line each."""
+    found = [v for v in verdicts if v.error is not None and v.claim.scale != "points"]
+    if not found:
+        return None
+    names: list[str] = []
+    figure_rows: list[tuple[int, float, str]] = []
+    for v in found:
+        name = v.claim.what if v.claim.studies else v.claim.figure
+        name = name if len(name) < 66 else f"{name[:63]}..."
+        if name not in names:
+            names.append(name)
+        figure_rows.append((names.index(name), 1 + (v.error or 0.0), v.claim.kind))
+    figure = _figure(len(names))
+    axes = figure.subplots()
+    axes.axvspan(1 / (1 + ROUGH), 1 + ROUGH, color="#eeeeee", linewidth=0)
+    axes.axvspan(1 / (1 + NEAR), 1 + NEAR, color="#dddddd", linewidth=0)
+    axes.axvline(1, color="#555555", linewidth=0.8)
+    for kind, colour in SHADES.items():
+        of_kind = [(at, ratio) for at, ratio, k in figure_rows if k == kind]
+        if of_kind:
+            y, x = zip(*of_kind, strict=True)
+            axes.scatter(x, y, s=22, color=colour, label=kind, zorder=3, alpha=0.85, edgecolor="white", linewidth=0.4)
+    axes.set_xscale("log", base=2)
+    ratios = [ratio for _, ratio, _ in figure_rows]
+    ticks = [t for t in (1 / 8, 1 / 4, 1 / 2, 2 / 3, 1, 1.5, 2, 4, 8) if min(ratios) / 1.2 <= t <= max(ratios) * 1.2]
+    axes.set_xticks(ticks, [f"{t:.3g}" for t in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(names)), names, fontsize=7.5)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlabel("simulated / published (bands: 10 % and 25 %)")
+    figure.legend(ncols=4, loc="outside upper right", frameon=False, fontsize=8)
+    data = [{"what": v.claim.what, "kind": v.claim.kind, "simulated / published": 1 + (v.error or 0.0)} for v in found]
+    return figure, data
+
+
+def pairs(verdicts: Sequence[Verdict]) -> tuple[Figure, Data] | None:
+    """Draw published and simulated values of one unit side by side."""
+    found = [
+        (v, v.claim.value, v.simulated)
+        for v in verdicts
+        if v.claim.value is not None and isinstance(v.simulated, float)
+    ]
+    if not found:
+        return None
+    figure = _figure(len(found))
+    axes = figure.subplots()
+    rows, there, here = (list(column) for column in zip(*found, strict=True))
+    axes.hlines(range(len(found)), there, here, color="#999999", linewidth=1.2, zorder=1)
+    axes.scatter(there, range(len(found)), s=34, facecolor="white", edgecolor="#333333", zorder=2)
+    axes.scatter(here, range(len(found)), s=30, color=[SHADES[v.claim.kind] for v in rows], zorder=3)
+    axes.scatter([], [], s=34, facecolor="white", edgecolor="#333333", label="published")
+    for kind in dict.fromkeys(v.claim.kind for v in rows):
+        axes.scatter([], [], s=30, color=SHADES[kind], label=f"simulated, {kind}")
+    axes.set_yticks(range(len(found)), [v.claim.what for v in rows], fontsize=7.5)
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_xlim(left=min(0.0, *here))
+    unit = rows[0].claim.unit
+    axes.set_xlabel({"x": "times", "%": "percent"}.get(unit, unit))
+    figure.legend(ncols=3, loc="outside upper right", frameon=False, fontsize=8)
+    return figure, [columns(v) for v in rows]

@@ -1,0 +1,66 @@
+"""A validation from its claims to its page: says how long it takes, runs what is left, compares, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from wiretime.study import execute as points
+from wiretime.study import show as progress
+from wiretime.study.folder import unique
+from wiretime.validation import claims, execute, hardware, judge, page, show
+
+NAME = "validation"
+
+
+def _measure_hardware(notes: Console, base: Path, jobs: int) -> None:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=notes,
+        transient=True,
+    ) as bar:
+        machines = hardware.left(base)
+        shown = bar.add_task("micro-benchmarks", total=len(machines))
+        hardware.run(base, jobs, lambda _: bar.advance(shown))
+
+
+def run(
+    notes: Console, screen: Console, base: Path, only: Sequence[str], quick: bool, jobs: int | None, dry_run: bool
+) -> bool:
+    """Validate; returns whether every point could be run."""
+    count = progress.jobs_of(jobs)
+    wanted, others = execute.chosen(claims.load(), only, [*claims.further(), hardware.NAME])
+    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, quick)
+    with_hardware = hardware.NAME in others
+    machines = hardware.left(base) if with_hardware else []
+    tasks = unique(studies.values())
+    left = [t for t in tasks if not t.finished]
+    seconds = points.expected_seconds(tasks, count) if left else 0.0
+    seconds += len(machines) * hardware.GUESS_SECONDS / min(count, max(1, len(machines)))
+    micro = f", micro-benchmarks of {len(machines)} machines" if machines else ""
+    done = f", {len(tasks) - len(left)} of them done" if len(left) < len(tasks) else ""
+    rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines else ""
+    notes.print(f"{NAME}: {len(tasks)} points of {len(studies)} studies{done}{micro}{rest}", soft_wrap=True)
+    if dry_run:
+        return True
+    for study in studies.values():
+        study.prepare(resume=True)
+    if machines:
+        _measure_hardware(notes, base, count)
+    failed = progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
+    tables = judge.Tables({name: study.path for name, study in studies.items()})
+    verdicts = [judge.verdict(claim, tables) for claim in wanted]
+    if with_hardware:
+        verdicts += hardware.verdicts(base)
+    summary = judge.summary(verdicts)
+    screen.print(show.table(verdicts))
+    for line in summary:
+        screen.print(line, highlight=False)
+    screen.print(str(page.write(base, verdicts, summary, studies)), highlight=False, soft_wrap=True)
+    return failed == 0
