@@ -71,6 +71,31 @@ def test_a_server_that_is_late_at_first_is_searched_all_the_same() -> None:
     assert result[0].best is not None and abs(result[0].best.offered / 0.2e9 - 1) < 0.02
 
 
+@pytest.mark.parametrize("capacity", [30e9, 60e9, 300e9])
+def test_an_overload_that_was_none_does_not_end_the_search(capacity: float) -> None:
+    """The first trial saw little of the load, the second one loses what that left behind: neither bounds anything."""
+    result: list[search.Found] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from search.find(512, 96e9, 0.01, quiet, search.Length(1024))))
+
+    dialogue = steps()
+    next(dialogue)
+    second = dialogue.send(server({"rate": "96Gbps", "size": 512, "duration": "400us"}, 3e9))
+    assert _native.parse_rate(second["rate"]) == 24e9
+    asked = dialogue.send(server(second, 22e9))
+    with contextlib.suppress(StopIteration):
+        while True:
+            asked = dialogue.send(server(asked, capacity))
+    (f,) = result
+    assert f.best is not None
+    if capacity > 96e9:
+        assert f.line and f.best.offered == 96e9
+    else:
+        assert f.bound is not None and f.best.offered < f.bound.offered
+        assert f.best.offered == pytest.approx(capacity / 0.99, rel=2 * maximum.WIDTH)
+
+
 @pytest.mark.parametrize("capacity", [0.5e9, 7e9, 16.1e9, 70e9])
 @pytest.mark.parametrize("threshold", [0.0, 0.01, 0.1])
 def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: float) -> None:

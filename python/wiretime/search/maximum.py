@@ -75,6 +75,16 @@ def find(
             low = trial
         else:
             high = trial
+        while low is not None and low.offered >= high.offered and len(trials) < TRIALS_MAX:
+            # What seemed an overload lost what the one before had left: a real one has to be found.
+            load = min(highest, OVERLOAD * low.offered)
+            trial = yield from one(load, trial_length.microseconds(size, low.forwarded))
+            if trial.loss > threshold:
+                high = overload = trial
+            elif load >= highest:
+                return Found(size, trials, trial, None, True)
+            else:
+                low = trial
         if low is None:
             rate = centre * (1 - step)
             step *= 2
