@@ -1,4 +1,4 @@
-.PHONY: setup run test bench clean
+.PHONY: setup run test bench site clean
 setup:
 	./run --help >/dev/null
 run:
@@ -8,5 +8,7 @@ test:
 bench: setup
 	cargo run --quiet --release --package wiretime-hw --example core_speed
 	.venv/bin/python -m wiretime.bench
+site: setup
+	.venv/bin/mkdocs build --strict
 clean:
 	rm -rf target .venv build

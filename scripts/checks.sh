@@ -3,8 +3,8 @@
 lints() {
     cargo fmt --check
     cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
-    .venv/bin/ruff format --check --quiet python tests
-    .venv/bin/ruff check --quiet python tests
+    .venv/bin/ruff format --check --quiet python tests scripts
+    .venv/bin/ruff check --quiet python tests scripts
     .venv/bin/mypy
 }
 

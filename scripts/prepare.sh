@@ -34,7 +34,10 @@ missing_packages() {
     have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || echo libc6-dev-arm64-cross
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
-    [ "${1:-}" != test ] || have tshark || echo tshark
+    if [ "${1:-}" = test ]; then
+        have tshark || echo tshark
+        { have chromium && have chromedriver; } || echo chromium chromium-driver
+    fi
     have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
     if ! rust_is_new_enough; then
         # Debian 12 keeps a current Rust for browsers beside its own, old one.

@@ -24,6 +24,8 @@ COMMAND = [sys.executable, "-m", "wiretime", "run", "testpmd", "--duration", "1m
 
 
 def stop_and_go(pid: int) -> None:
+    """Stop and continue a process at random moments."""
+
     def work() -> None:
         for _ in range(5):
             time.sleep(random.uniform(0.3, 3))
@@ -38,6 +40,7 @@ def stop_and_go(pid: int) -> None:
 
 
 def one(kind: str) -> str:
+    """Run once in this way; return the digest of the result."""
     if kind == "elsewhere":
         env = {**os.environ, "FILLER": "x" * random.randrange(10_000)}
         done = subprocess.run(COMMAND, capture_output=True, text=True, check=True, cwd="/", env=env)
@@ -52,6 +55,7 @@ def one(kind: str) -> str:
 
 
 def main() -> int:
+    """Run all twenty and say whether they are equal."""
     kinds = ["plain"] * 8 + ["kicked"] * 4 + ["stopped"] * 4 + ["elsewhere"] * 4
     random.shuffle(kinds)
     with ThreadPoolExecutor(2) as pool:

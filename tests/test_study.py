@@ -227,7 +227,7 @@ def test_clusters_that_are_not_there_are_told_of(tmp_path: Path) -> None:
 
 def test_the_documented_path_leads_to_a_plot(tmp_path: Path) -> None:
     """Four commands at most, from the text itself; the first is how this test's own environment was made."""
-    text = (paths.REPOSITORY / "docs/studies.md").read_text()
+    text = (paths.REPOSITORY / "README.md").read_text()
     commands = [
         line.strip() for line in text.split("<!-- path -->")[1].split("<!-- /path -->")[0].splitlines() if line.strip()
     ]

@@ -117,7 +117,7 @@ def test_what_is_not_there_is_said() -> None:
     ]  # fmt: skip
     text = judge.summary([absent, skipped, misfit, unexplained, fits])
     assert text == [
-        "like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1", "not possible: 1",
+        "S, like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1", "not possible: 1",
     ]  # fmt: skip
     written = show.markdown([absent, skipped, misfit], text)
     assert "| fig1 | a | 50 Gb/s | 100 Gb/s | +100 % | like for like | because |" in written
@@ -125,7 +125,7 @@ def test_what_is_not_there_is_said() -> None:
 
 
 def test_a_selection_that_names_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WiretimeError, match="unknown value .65.; did you mean 64"):
+    with pytest.raises(WiretimeError, match=r"unknown value .65.; did you mean 64"):
         execute.narrowed({"axes": {"packet_size": [64, 128]}}, {"packet_size": [65]}, "q")
     done = wiretime("validate", "--only", "fig99", "--out", str(tmp_path))
     assert done.returncode == 2 and "--only: unknown figure or study 'fig99'; did you mean fig9?" in done.stderr
@@ -151,16 +151,19 @@ def test_a_validation_ends_in_a_page(tmp_path: Path) -> None:
     assert dry.returncode == 0 and "validation: 3 points of 1 studies; about " in dry.stderr and not out.exists()
     done = wiretime("validate", "--only", "altra", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert "proxy: 1 values" in done.stdout and "trend: 2 of 2 agree" in done.stdout
+    assert "gem5 study, proxy: 1 values" in done.stdout and "gem5 study, trend: 2 of 2 agree" in done.stdout
     page = (out / "validation.html").read_text()
     assert 'href="altra/report.html"' in page and (out / "altra/report.html").is_file()
-    assert "forwards all that its client offered, 16 Gb/s" in (out / "validation.md").read_text()
+    assert "forwards all that its client offered, 16 Gb/s" in (out / "rows.md").read_text()
     assert {p.name for p in (out / "plots").glob("*.png")} == {"errors.png", "fig6-gb-s.png", "fig9-gb-s.png"}
     stamps = {p: p.stat().st_mtime_ns for p in out.glob("points/*/row.json")}
-    again = wiretime("validate", "--only", "altra", "--out", str(out))
+    again = wiretime("validate", "--only", "altra", "--out", str(out), "--publish", str(tmp_path / "docs"))
     assert again.returncode == 0 and "3 points of 1 studies, 3 of them done" in again.stderr
     assert {p: p.stat().st_mtime_ns for p in out.glob("points/*/row.json")} == stamps
     assert (out / "validation.html").read_text() == page, "the same each time"
+    published = {str(p.relative_to(tmp_path / "docs")) for p in (tmp_path / "docs").rglob("*.*")}
+    pictures = {"plots/errors.png", "plots/fig6-gb-s.png", "plots/fig9-gb-s.png"}
+    assert published == pictures | {"rows.md", "figures.md", "altra/plots/1-maximum-sustainable-bandwidth.png"}
     assert json.loads((out / "altra/study.json").read_text())["pool"] == "../points"
 
 

@@ -23,7 +23,6 @@ from wiretime.cli.base import (
 )
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
-from wiretime.micro import hardware as hardware_rows
 from wiretime.setup import steps
 from wiretime.tables import plain
 
@@ -84,15 +83,8 @@ def apps_command() -> None:
 def micro_command(
     platform: PlatformName = platforms.DEFAULT,
     changes: Changes = None,
-    hardware: Annotated[
-        bool, typer.Option(help="Compare our machines with published measurements, as Markdown, instead.")
-    ] = False,
 ) -> None:
     """Measure a machine by micro-benchmarks in the guest, beside what its parameters say by formula."""
-    if hardware:
-        rows = hardware_rows.all_rows()
-        print(hardware_rows.markdown(rows), hardware_rows.summary(rows), sep="\n")
-        return
     all_changes = [*closed_form.PREFETCHERS_OFF, *(changes or [])]
     wanted = closed_form.expected(micro_guest.machine(platform, all_changes))
     measured = micro_guest.measure(platform, [e.job for e in wanted], all_changes)

@@ -89,9 +89,13 @@ def validate_command(
     out: Annotated[Path, typer.Option(help="Where points, tables, plots and the page are.")] = Path(
         "studies/validation"
     ),
+    publish: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Copy the pages as Markdown, with their pictures, into this folder."),
+    ] = None,
 ) -> None:
     """Run what was published elsewhere, and compare: goes on where it was interrupted, runs nothing twice."""
     from wiretime.validation import validate
 
-    if not validate.run(notes, screen, out, only or [], quick, jobs, dry_run):
+    if not validate.run(notes, screen, validate.Asked(out, only or [], quick, jobs, dry_run, publish)):
         raise typer.Exit(1)

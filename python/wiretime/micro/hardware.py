@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +34,6 @@ HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "
 # The NFP-6000 of pcie-bench: generation 3 x8, and what its DMA engine adds to a read, calibrated on the 64 B rows.
 DEVICE = ("pcie.generation=3", "pcie.lanes=8", "pcie.tags=32", "pcie.max_payload=256", "pcie.max_read_request=512")
 ENGINE_NS = 120.0
-
-NEAR = 0.10
 
 SCATTER = (
     "the guest's pages follow each other; on a real machine they are scattered, and collide in the L2 before it is full"
@@ -79,11 +76,6 @@ class Row:
         """Return the relative error."""
         return self.simulated / self.measured - 1
 
-    @property
-    def fits(self) -> bool:
-        """Return whether it is near."""
-        return abs(self.error) <= NEAR
-
 
 def _cause(machine: str, job: str, argument: int) -> str:
     for (name, kind, low, high), cause in CAUSES:
@@ -125,13 +117,6 @@ def cores(machine: str) -> list[Row]:
     ]
 
 
-def all_rows() -> list[Row]:
-    """Return every row of both tables, simulated, two machines at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        of_cores = [row for rows in pool.map(cores, MACHINES) for row in rows]
-    return [*of_cores, *pcie()]
-
-
 def pcie() -> Iterator[Row]:
     """Yield every row of ``pcie.csv``, simulated."""
     with (FOLDER / "pcie.csv").open(newline="") as f:
@@ -149,30 +134,3 @@ def pcie() -> Iterator[Row]:
             elif int(r["bytes"]) == 2048 or r["access"] == "both":
                 cause = "the device's own transfers, some 300 ns for 2 KiB, are not part of the host"
             yield Row(r["host"], r["what"], float(r["measured"]), simulated, r["unit"], r["rests_on"], cause)
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """Return the table as it stands in the documentation."""
-    lines = [
-        "| machine | what | measured | simulated | error | rests on | misfit |",
-        "|---|---|---:|---:|---:|---|---|",
-    ]
-    for r in rows:
-        rests = r.rests_on or "prediction"
-        cause = "" if r.fits else r.cause or "not explained"
-        lines.append(
-            f"| {r.machine} | {r.what} | {r.measured:g} {r.unit} | {r.simulated:.4g} | {100 * r.error:+.1f} % "
-            f"| {rests} | {cause} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def summary(rows: Sequence[Row]) -> str:
-    """Return how many rows are near, predictions apart."""
-    predictions = [r for r in rows if not r.rests_on]
-    near = sum(r.fits for r in predictions)
-    calibrated = [r for r in rows if r.rests_on]
-    return (
-        f"{near} of {len(predictions)} predictions within {100 * NEAR:.0f} %; "
-        f"{sum(r.fits for r in calibrated)} of {len(calibrated)} rows that parameters rest on"
-    )

@@ -30,6 +30,8 @@ STYLE: Any = {
     "font.family": "sans-serif",
 }
 MARKERS = "osD^vPX"
+# How far beyond the best load curves are drawn, as a factor.
+CURVE_END = 1.5
 HATCHES = ("", "///", "...")
 # Title, colour, hatch.
 Shade = tuple[str, str, str]
@@ -55,14 +57,39 @@ def _label(name: str) -> str:
     return f"{metrics.meaning(name)} ({unit})" if unit else metrics.meaning(name)
 
 
+def _place(axis: str, value: Any) -> str:
+    """Return a place on an axis as a label: words say themselves what they are, figures need their axis."""
+    name = _name(value)
+    if axis == "packet_size":
+        return f"{name} B"
+    words = isinstance(value, str) and len(name) > 3 and not name[0].isdigit()
+    return name if words else f"{axis.rsplit('.', 1)[-1]} {name}"
+
+
 def _text(task: Task, study: Study, without: Sequence[str] = ()) -> str:
     """Return what tells a point from the others."""
     axes = [a for a, values in study.plan.axes.items() if len(values) > 1 and a not in without]
-    return ", ".join(f"{a.rsplit('.', 1)[-1]} {_name(task.point.place[a])}" for a in axes) or study.plan.study.name
+    return ", ".join(_place(a, task.point.place[a]) for a in axes) or study.plan.study.name
 
 
-def _ends(axes: Axes, lines: Sequence[tuple[str, float, float, str]]) -> None:
+End = tuple[str, float, float, str]
+
+
+def _ends(axes: Axes, lines: Sequence[End]) -> None:
     """Label lines at their right ends, apart from each other."""
+    low, high = axes.get_xlim()
+    near = (high - low) * 0.1
+    cluster: list[End] = []
+    for line in sorted(lines, key=lambda line: line[1]):
+        if cluster and line[1] - cluster[-1][1] > near:
+            _labels(axes, cluster)
+            cluster = []
+        cluster.append(line)
+    _labels(axes, cluster)
+
+
+def _labels(axes: Axes, lines: Sequence[End]) -> None:
+    """Label lines that end side by side, one above the other."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.055
     ordered = sorted(lines, key=lambda line: line[2])
@@ -91,13 +118,18 @@ def _panels(study: Study, tasks: Sequence[Task], facet: str) -> list[tuple[str, 
     if not facet:
         return [("", list(tasks))]
     values = dict.fromkeys(t.point.place[facet] for t in tasks)
-    return [(f"{facet} {_name(v)}", [t for t in tasks if t.point.place[facet] == v]) for v in values]
+    return [(_place(facet, v), [t for t in tasks if t.point.place[facet] == v]) for v in values]
 
 
 def _figure(panels: int, height: float = 3.2) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(max(6.6, 3.6 * panels), height), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
-    return figure, list(axes)
+    """Return a figure of so many panels, two in a row."""
+    columns = min(panels, 2)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(max(6.6, 4.2 * columns), height * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
+    for empty in axes[panels:]:
+        empty.set_axis_off()
+    return figure, axes[:panels]
 
 
 def _numeric(values: Sequence[Any]) -> bool:
@@ -143,7 +175,7 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             if low != high:
                 axes.fill_between(across, low, high, color=shade, alpha=0.15, linewidth=0)
             if colour is not None:
-                ends.append((f"{plot.colour.rsplit('.', 1)[-1]} {_name(colour)}", across[-1], y[-1], shade))
+                ends.append((_place(plot.colour, colour), across[-1], y[-1], shade))
         if not numeric:
             axes.set_xticks(list(at.values()), [_name(x) for x in xs])
         elif len(xs) > 2 and min(at.values()) > 0 and max(at.values()) / min(at.values()) >= 8:
@@ -154,7 +186,8 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         axes.set_xlabel(plot.x)
         axes.set_title(title, fontsize=9, loc="left")
         _ends(axes, ends)
-    all_axes[0].set_ylabel(_label(plot.y))
+    for axes in all_axes[::2]:
+        axes.set_ylabel(_label(plot.y))
     return Drawn(figure, data, tasks)
 
 
@@ -308,8 +341,10 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             if trials is None:
                 group.append((task.row["offered_gbps"], task.row["loss_percent"]))
             else:
-                # The first one only fills the rings.
-                group.extend((t["offered"] / 1e9, 100 * t["loss"]) for t in trials[1:])
+                # Not the two overloads from which a search starts: they fill the rings, and find the bracket.
+                best = task.row["msb_gbps"] or float("inf")
+                shown = [(t["offered"] / 1e9, 100 * t["loss"]) for t in trials[2:] or trials[1:]]
+                group.extend((x, y) for x, y in shown if x <= CURVE_END * best)
         ends = []
         for i, (name, points) in enumerate(groups.items()):
             x, y = (list(column) for column in zip(*sorted(points), strict=True))
@@ -321,7 +356,8 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         axes.set_title(title, fontsize=9, loc="left")
         axes.set_ylim(bottom=0)
         _ends(axes, ends)
-    all_axes[0].set_ylabel("loss (%)")
+    for axes in all_axes[::2]:
+        axes.set_ylabel("loss (%)")
     return Drawn(figure, data, tasks)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from wiretime import platforms
 from wiretime.errors import WiretimeError, unknown
 from wiretime.search import Found
-from wiretime.search.trials import CLASSES
+from wiretime.search.trials import CLASSES, Trial
 from wiretime.statistics import catalogue, work
 
 Row = dict[str, Any]
@@ -40,6 +40,7 @@ NAMED: dict[str, tuple[str, str]] = {
     "msb_mpps": ("Mpps", "packets at the maximum sustainable bandwidth"),
     "msb_loss_percent": ("%", "loss at the maximum sustainable bandwidth"),
     "lossy_from_gbps": ("Gb/s", "lowest load whose loss is above the threshold"),
+    "drops_at_gbps": ("Gb/s", "load at which the drops of a search are counted"),
 }
 PERCENTILES = ("mean", "median", "p99", "p999", "max")
 # Parts of a result that a row takes as they are; the rest are histograms, time series and texts.
@@ -111,18 +112,29 @@ def of_run(result: Mapping[str, Any]) -> Row:
     return row
 
 
+def _dropping(found: Found) -> Trial | None:
+    """Return the trial whose drops say what packets are lost to: the lowest load of the curve that drops any.
+
+    At the knee itself a trial may end before rings and FIFO are full: what grows is a backlog, and nothing is dropped.
+    """
+    lossy = [t for t in found.around if found.best is not None and t.offered > found.best.offered]
+    dropping = [t for t in lossy if sum(t.drops.values())]
+    return min(dropping, key=lambda t: t.offered) if dropping else found.bound
+
+
 def of_search(found: Found) -> Row:
-    """Return the figures of a search; drops are those of the lowest load above the threshold."""
-    best, bound = found.best, found.bound
+    """Return the figures of a search; drops are those of the lowest load above the maximum that shows any."""
+    best, bound, dropping = found.best, found.bound, _dropping(found)
     row: Row = {
         "msb_gbps": best.offered / 1e9 if best else None,
         "msb_mpps": best.offered / 8 / found.size / 1e6 if best else None,
         "msb_loss_percent": 100 * best.loss if best else None,
         "lossy_from_gbps": bound.offered / 1e9 if bound else None,
+        "drops_at_gbps": dropping.offered / 1e9 if dropping else None,
         "at_the_line": found.line,
         "trials": len(found.trials),
     }
-    drops = dict(bound.drops) if bound else {}
+    drops = dict(dropping.drops) if dropping else {}
     row |= {f"{c}_share_percent": _share(drops.get(c, 0), sum(drops.values())) for c in CLASSES}
     latency = best.latency if best else None
     return row | {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}

@@ -44,6 +44,11 @@ def file_name(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
 
 
+def plot_file(number: int, title: str) -> str:
+    """Return the name of a study's plot, without its ending."""
+    return f"{number}-{file_name(title)}"
+
+
 def plotted(title: str, figure: Figure, data: draw.Data, base: Path, commands: Sequence[str] = ()) -> dict[str, Any]:
     """Write a plot into files, and return what the page says of it."""
     figure.savefig(f"{base}.png", dpi=DPI, metadata={"Software": None})
@@ -84,7 +89,7 @@ def write(study: Study) -> Path:
     with mpl.rc_context(draw.STYLE):
         for n, plot in enumerate(study.plan.plots, 1):
             drawn = draw.draw(plot, study)
-            base = folder / f"{n}-{file_name(plot.title)}"
+            base = folder / plot_file(n, plot.title)
             commands = [t.point.command() for t in drawn.tasks]
             plots.append(plotted(plot.title, drawn.figure, drawn.data, base, commands))
     columns = [*study.plan.axes, *study.plan.metrics]

@@ -37,11 +37,6 @@ class Verdict:
     agrees: bool | None
 
     @property
-    def counts(self) -> bool:
-        """Whether its error counts: a value, like for like."""
-        return self.claim.kind == "like for like" and self.claim.scale != "points" and self.error is not None
-
-    @property
     def near(self) -> bool:
         """Whether it fits: a trend that agrees, a value within 10 % or 10 points."""
         if self.error is None:
@@ -95,33 +90,30 @@ def verdict(claim: Claim, tables: Tables) -> Verdict:
 
 
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return how many rows of each kind fit."""
+    """Return how many rows fit, by source and kind."""
     said = []
-    for kind in ("like for like", "proxy"):
-        errors = [
-            abs(v.error) for v in verdicts if v.claim.kind == kind and v.error is not None and v.claim.scale != "points"
-        ]
-        if errors:
-            near, rough = (sum(e <= limit for e in errors) for limit in (NEAR, ROUGH))
-            said.append(
-                f"{kind}: {len(errors)} values, {near} within {100 * NEAR:.0f} %, {rough} within {100 * ROUGH:.0f} %; "
-                f"median error {100 * median(errors):.0f} %"
-            )
-        shares = [
-            abs(v.error) for v in verdicts if v.claim.kind == kind and v.error is not None and v.claim.scale == "points"
-        ]
-        if shares:
-            within = sum(s <= 100 * NEAR for s in shares)
-            said.append(
-                f"{kind}: {len(shares)} shares, {within} within {100 * NEAR:.0f} points; median {median(shares):.0f}"
-            )
-    trends = [v.agrees for v in verdicts if v.agrees is not None]
-    if trends:
-        said.append(f"trend: {sum(trends)} of {len(trends)} agree")
+    for source in dict.fromkeys(v.claim.source for v in verdicts):
+        name = source.partition(":")[0]
+        mine = [v for v in verdicts if v.claim.source == source]
+        for kind in ("like for like", "proxy", "calibrated"):
+            found = [v for v in mine if v.claim.kind == kind and v.error is not None]
+            values = [abs(v.error) for v in found if v.error is not None and v.claim.scale != "points"]
+            shares = [abs(v.error) for v in found if v.error is not None and v.claim.scale == "points"]
+            if values:
+                near, rough = (sum(e <= limit for e in values) for limit in (NEAR, ROUGH))
+                said.append(
+                    f"{name}, {kind}: {len(values)} values, {near} within {100 * NEAR:.0f} %, {rough} within "
+                    f"{100 * ROUGH:.0f} %; median error {100 * median(values):.0f} %"
+                )
+            if shares:
+                near, rough = (sum(e <= 100 * limit for e in shares) for limit in (NEAR, ROUGH))
+                said.append(
+                    f"{name}, {kind}: {len(shares)} shares, {near} within {100 * NEAR:.0f} points, {rough} within "
+                    f"{100 * ROUGH:.0f}; median {median(shares):.0f}"
+                )
+        trends = [v.agrees for v in mine if v.agrees is not None]
+        if trends:
+            said.append(f"{name}, trend: {sum(trends)} of {len(trends)} agree")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
-    if missing:
-        said.append(f"not run: {missing}")
-    if skipped:
-        said.append(f"not possible: {skipped}")
-    return said
+    return [*said, *([f"not run: {missing}"] if missing else []), *([f"not possible: {skipped}"] if skipped else [])]

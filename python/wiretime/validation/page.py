@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -14,7 +17,7 @@ from wiretime.study.point import simulator
 from wiretime.validation import show
 from wiretime.validation.judge import Verdict
 
-PAGE, TABLE, PLOTS = "validation.html", "validation.md", "plots"
+PAGE, TABLE, FIGURES, PLOTS = "validation.html", "rows.md", "figures.md", "plots"
 DESCRIPTION = (
     "Published measurements against simulated ones. One parameter set a platform; none was tuned for a result."
 )
@@ -41,11 +44,11 @@ def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studi
         for title, drawn in _plots(verdicts):
             if drawn is not None:
                 plots.append(report.plotted(title, *drawn, folder / report.file_name(title)))
-    (base / TABLE).write_text(show.markdown(verdicts, summary))
+    report.replace(base / TABLE, _rows(summary, verdicts, plots))
     rows = [{"source": v.claim.source, **show.columns(v)} for v in verdicts]
-    links = [
-        (name, report.write(s).relative_to(base)) for name, s in studies.items() if any(t.finished for t in s.tasks)
-    ]
+    finished = {name: s for name, s in studies.items() if any(t.finished for t in s.tasks)}
+    links = [(name, report.write(study).relative_to(base)) for name, study in finished.items()]
+    report.replace(base / FIGURES, _figures(finished))
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -58,3 +61,38 @@ def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studi
         links=links,
     )
     return report.replace(base / PAGE, text)
+
+
+def _made() -> str:
+    made = simulator()
+    parts = ", ".join(f"{part} {digest[:12]}" for part, digest in made.items() if part != "wiretime")
+    return f"Made by `wiretime validate`, version {made['wiretime']} ({parts}), seed 1."
+
+
+def _rows(summary: Sequence[str], verdicts: Sequence[Verdict], plots: Sequence[Mapping[str, Any]]) -> str:
+    """Return all rows and their plots as Markdown."""
+    pictures = [f"![{plot['title']}]({PLOTS}/{report.file_name(plot['title'])}.png)" for plot in plots]
+    parts = ["# Published against simulated", _made(), show.markdown(verdicts, summary), "## Plots", *pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _figures(studies: Mapping[str, Study]) -> str:
+    """Return the figures of all studies as Markdown."""
+    parts = ["# Figures from real sweeps", _made()]
+    for name, study in studies.items():
+        done = sum(t.finished for t in study.tasks)
+        about = f"`wiretime sweep {study.source}`: {done} of {len(study.tasks)} points."
+        parts += [f"## {name}", study.plan.study.description, about]
+        for n, plot in enumerate(study.plan.plots, 1):
+            parts.append(f"![{plot.title}]({name}/{report.PLOTS}/{report.plot_file(n, plot.title)}.png)")
+    return "\n\n".join(parts) + "\n"
+
+
+def publish(base: Path, target: Path) -> None:
+    """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
+    for name in (TABLE, FIGURES):
+        text = (base / name).read_text()
+        for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
+            (target / picture).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(base / picture, target / picture)
+        report.replace(target / name, text)

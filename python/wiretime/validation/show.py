@@ -90,13 +90,10 @@ def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
     lines = [*(f"- {line}" for line in summary), ""]
     for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
         of_source = list(rows)
-        lines += [f"### {source[0].upper()}{source[1:]}", ""]
-        setups = dict.fromkeys(
-            (v.claim.kind if v.claim.kind == "proxy" else "like for like", v.claim.there, v.claim.here)
-            for v in of_source
-        )
-        if len(setups) < len(of_source):
-            lines += [f"- {there}; here: {here}" for _, there, here in setups]
+        lines += [f"## {source[0].upper()}{source[1:]}", ""]
+        setups = dict.fromkeys((v.claim.there, v.claim.here) for v in of_source)
+        if len(setups) < len(of_source) / 4:
+            lines += [f"- {there}; here: {here}" for there, here in setups]
             lines += [""]
         lines += [
             "| figure | what | published | simulated | error | kind | misfit |",

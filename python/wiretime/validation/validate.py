@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from wiretime.study import execute as points
 from wiretime.study import show as progress
-from wiretime.study.folder import unique
+from wiretime.study.folder import Study, unique
 from wiretime.validation import claims, execute, hardware, judge, page, show
 
 NAME = "validation"
@@ -30,24 +31,28 @@ def _measure_hardware(notes: Console, base: Path, jobs: int) -> None:
         hardware.run(base, jobs, lambda _: bar.advance(shown))
 
 
-def run(
-    notes: Console, screen: Console, base: Path, only: Sequence[str], quick: bool, jobs: int | None, dry_run: bool
-) -> bool:
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks for."""
+
+    base: Path
+    only: Sequence[str] = ()
+    quick: bool = False
+    jobs: int | None = None
+    dry_run: bool = False
+    publish: Path | None = None
+
+
+def run(notes: Console, screen: Console, asked: Asked) -> bool:
     """Validate; returns whether every point could be run."""
-    count = progress.jobs_of(jobs)
-    wanted, others = execute.chosen(claims.load(), only, [*claims.further(), hardware.NAME])
-    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, quick)
+    base = asked.base
+    count = progress.jobs_of(asked.jobs)
+    wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), hardware.NAME])
+    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, asked.quick)
     with_hardware = hardware.NAME in others
     machines = hardware.left(base) if with_hardware else []
-    tasks = unique(studies.values())
-    left = [t for t in tasks if not t.finished]
-    seconds = points.expected_seconds(tasks, count) if left else 0.0
-    seconds += len(machines) * hardware.GUESS_SECONDS / min(count, max(1, len(machines)))
-    micro = f", micro-benchmarks of {len(machines)} machines" if machines else ""
-    done = f", {len(tasks) - len(left)} of them done" if len(left) < len(tasks) else ""
-    rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines else ""
-    notes.print(f"{NAME}: {len(tasks)} points of {len(studies)} studies{done}{micro}{rest}", soft_wrap=True)
-    if dry_run:
+    _announce(notes, list(studies.values()), machines, count)
+    if asked.dry_run:
         return True
     for study in studies.values():
         study.prepare(resume=True)
@@ -63,4 +68,20 @@ def run(
     for line in summary:
         screen.print(line, highlight=False)
     screen.print(str(page.write(base, verdicts, summary, studies)), highlight=False, soft_wrap=True)
+    if asked.publish is not None:
+        page.publish(base, asked.publish)
     return failed == 0
+
+
+def _announce(notes: Console, studies: Sequence[Study], machines: Sequence[str], count: int) -> None:
+    """Say what there is to run, and how long it will take."""
+    tasks = unique(studies)
+    left = [t for t in tasks if not t.finished]
+    seconds = points.expected_seconds(tasks, count) if left else 0.0
+    seconds += len(machines) * hardware.GUESS_SECONDS / min(count, max(1, len(machines)))
+    micro = f", micro-benchmarks of {len(machines)} machines" if machines else ""
+    done = f", {len(tasks) - len(left)} of them done" if len(left) < len(tasks) else ""
+    rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines else ""
+    notes.print(
+        f"{NAME}: {len(tasks)} points of {len(studies)} studies{done}{micro}{rest}", highlight=False, soft_wrap=True
+    )
