@@ -126,18 +126,15 @@ def parameters() -> str:
             lines += ["", f"## {group}", "", "| parameter | unit | range | meaning |", "|---|---|---|---|"]
         meaning = _cell(str(node.get("description", "")))
         lines.append(f"| `{name}` | {node.get('unit', '')} | {_range(node)} | {meaning} |")
-    lines += ["", "# The machines that come with it", ""]
+    return "\n".join(lines)
+
+
+def machines() -> str:
+    """Return the files of the platforms, whose comments say where each value comes from."""
+    lines = ["# Machines", "", "The platforms that come with Wiretime, with the source of every value.", ""]
     for name in platforms.names():
-        lines += [
-            f"## {name}",
-            "",
-            platforms.load(name)["description"] + ".",
-            "",
-            "```toml",
-            platforms.commented(name).rstrip(),
-            "```",
-            "",
-        ]
+        lines += [f"## {name}", "", platforms.load(name)["description"] + ".", ""]
+        lines += ["```toml", platforms.commented(name).rstrip(), "```", ""]
     return "\n".join(lines)
 
 
@@ -175,6 +172,7 @@ PAGES = {
     "reference/command-line.md": command_line,
     "reference/result.md": result_schema,
     "reference/parameters.md": parameters,
+    "reference/machines.md": machines,
     "reference/models.md": models,
 }
 
