@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ import typer.main
 from wiretime import paths, platforms
 from wiretime.cli import app
 
+PASSED_ON = ("--app-args", "--app-commands", "--kernel-args")
 DOCS = paths.REPOSITORY / "docs"
 
 
@@ -57,12 +59,12 @@ def test_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert failed == 0 and tried == text.count("\n>>> ")
 
 
-def commands_in(text: str) -> Iterator[str]:
-    """Command lines of ours in code spans and blocks."""
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Command lines of ours in code spans and blocks, as words."""
     for code in (*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^(?:    |\$ )(.+)$", text, re.MULTILINE)):
-        for part in re.split(r"; |\| ", code):
-            if match := re.match(r"(?:\.venv/bin/)?wiretime ([a-z].*)", part.strip()):
-                yield match[1].split("  #")[0]
+        if re.match(r"(\.venv/bin/)?wiretime [a-z]", code):
+            words = shlex.split(code, comments=True)[1:]
+            yield list(itertools.takewhile(lambda word: word not in ("|", "&&") and not word.endswith(";"), words))
 
 
 def test_commands_in_the_documentation_exist() -> None:
@@ -70,12 +72,15 @@ def test_commands_in_the_documentation_exist() -> None:
     group: Any = typer.main.get_command(app)
     for path in (paths.REPOSITORY / "README.md", *DOCS.glob("*.md")):
         for line in commands_in(path.read_text()):
-            name, *words = shlex.split(line)
+            name, *words = line
             command = group.commands.get(name)
-            assert command is not None, f"{path.name}: wiretime {line}"
+            assert command is not None, f"{path.name}: wiretime {name}"
             if words and words[0] in getattr(command, "commands", {}):
                 command = command.commands[words[0]]
             known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-            for word in words:
+            for before, word in itertools.pairwise(["", *words]):
                 option = word.partition("=")[0]
-                assert not option.startswith("--") or option in known, f"{path.name}: wiretime {line}: {option}"
+                # What follows these is the program's.
+                assert before in PASSED_ON or not option.startswith("--") or option in known, (
+                    f"{path.name}: wiretime {name}: {option}"
+                )
