@@ -110,6 +110,29 @@ def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: floa
     assert len(f.trials) <= 8
 
 
+def test_packets_of_an_earlier_load_decide_nothing() -> None:
+    """A slow program still has the 64 B packets that a load before has left: what it forwards then is no measure."""
+    result: list[search.Found] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from search.find(1024, 98e9, 0.01, quiet, search.Length(1024))))
+
+    dialogue = steps()
+    asked = next(dialogue)
+    left = 9
+    with contextlib.suppress(StopIteration):
+        while True:
+            answer = server(asked, 6.4e9)
+            if left > 0:
+                answer = server(asked, 0.4e9)
+                answer["statistics"]["transmit"]["frames"] *= 16
+            left -= 1
+            asked = dialogue.send(answer)
+    (f,) = result
+    assert left < 0 and f.best is not None and f.best.offered == pytest.approx(6.4e9 / 0.99, rel=2 * maximum.WIDTH)
+    assert [t.mixed for t in f.trials] == [True, True] + [False] * (len(f.trials) - 2)
+
+
 def test_a_backlog_that_grows_is_loss_and_one_that_settles_is_none() -> None:
     asked = {"rate": "1Gbps", "size": 125, "duration": "1ms"}
     r = server(asked, 2e9)

@@ -50,18 +50,19 @@ def find(
     """Ask for the trials that find the MSB of one size; ``highest`` is what the line carries."""
     trials: list[Trial] = []
 
-    def one(rate: float, microseconds: float) -> Asking:
-        trial = yield from ask(tell, size, rate, microseconds)
+    def one(rate: float, microseconds: float, mixed: bool = False) -> Asking:
+        trial = yield from ask(tell, size, rate, microseconds, mixed=mixed)
         trials.append(trial)
         return trial
 
-    overload = yield from one(highest, FIRST_US)
+    # These only find a centre: that packets of the load before may be among theirs does no harm.
+    overload = yield from one(highest, FIRST_US, mixed=True)
     load = min(highest, max(OVERLOAD * overload.forwarded, LOWEST))
-    overload = yield from one(load, trial_length.microseconds(size, overload.forwarded))
+    overload = yield from one(load, trial_length.microseconds(size, overload.forwarded), mixed=True)
     while overload.loss <= threshold and load < highest:
         # Nothing had come back so soon.
         load = min(highest, OVERLOAD * load)
-        overload = yield from one(load, trial_length.microseconds(size, overload.forwarded))
+        overload = yield from one(load, trial_length.microseconds(size, overload.forwarded), mixed=True)
     if overload.loss <= threshold:
         return Found(size, trials, overload, None, True)
     low: Trial | None = None

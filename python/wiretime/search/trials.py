@@ -23,6 +23,8 @@ SHORTEST_US, LONGEST_US = 60, 20_000
 FEW = 160
 # A slope counts when it is so many standard errors, so large a share of what arrives, and a burst in all.
 CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
+# How far what is sent may differ in length from what is offered: beyond, it is an earlier load. How often to wait.
+MIXED, WAITS_MAX = 0.01, 50
 # Answers that a window may miss, since those to its last requests come later.
 UNANSWERED = 0.005
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
@@ -42,6 +44,8 @@ class Trial:
     latency: dict[str, float] | None = None
     # Packets by class of drop.
     drops: Mapping[str, int] = field(default_factory=dict)
+    # Whether packets of another length than this load's were forwarded.
+    mixed: bool = False
 
 
 # What is asked of the engine; the trials of a search as a dialogue.
@@ -121,7 +125,8 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
         names.append("unanswered")
     classes = ", ".join(names)
-    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"], counts)
+    mixed = abs(bytes_ - through * size) > MIXED * through * size
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"], counts, mixed)
 
 
 def clamped(microseconds: float) -> float:
@@ -130,19 +135,28 @@ def clamped(microseconds: float) -> float:
 
 
 def ask(
-    tell: Tell, size: int, rate: float, microseconds: float, settle_us: float | None = None, follow: str = "0ns"
+    tell: Tell,
+    size: int,
+    rate: float,
+    microseconds: float,
+    settle_us: float | None = None,
+    follow: str = "0ns",
+    mixed: bool = False,
 ) -> Asking:
-    """Ask for a trial of a constant rate and read it."""
+    """Ask for a trial of a constant rate and read it; again while it forwards an earlier load, unless that may be."""
     measure = clamped(microseconds)
     settle = measure * SETTLE / MEASURE if settle_us is None else settle_us
-    result = yield {
-        "size": size,
-        "rate": f"{int(rate)}bps",
-        "idle": "0ns",
-        "warm_up": f"{int(settle * 1000)}ns",
-        "duration": f"{int(measure * 1000)}ns",
-        "follow": follow,
-    }
-    trial = read(size, int(rate), result)
+    for _ in range(WAITS_MAX):
+        result = yield {
+            "size": size,
+            "rate": f"{int(rate)}bps",
+            "idle": "0ns",
+            "warm_up": f"{int(settle * 1000)}ns",
+            "duration": f"{int(measure * 1000)}ns",
+            "follow": follow,
+        }
+        trial = read(size, int(rate), result)
+        if mixed or not trial.mixed:
+            break
     tell(trial)
     return trial
