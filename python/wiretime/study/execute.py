@@ -22,12 +22,15 @@ import submitit
 
 from wiretime import vm
 from wiretime.errors import WiretimeError
+from wiretime.request import Request
 from wiretime.study import point as one
 from wiretime.study.folder import Task
 
 LOOK_SECONDS = 0.2
-# What a point takes where none has been timed: boot and a short measurement, or a search.
-GUESS_SECONDS = {"run": 15.0, "msb": 45.0}
+# What a point takes where none of its application has been timed: boot and a short measurement, or a search. Measured
+# on two Zen 4 cores, two at once; scaled by what others have taken since.
+GUESS_SECONDS = {"run": 15.0, "msb": 50.0}
+SLOW_SECONDS = {("iperf3", "run"): 25.0, ("memcached", "msb"): 110.0, ("udpecho", "msb"): 90.0, ("ping", "msb"): 60.0}
 CLUSTERS = ("slurm", "local")
 # What a job of a cluster asks for unless told otherwise.
 JOB = {"timeout_min": 60, "cpus_per_task": 1, "mem_gb": 2}
@@ -100,22 +103,25 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def _kind(task: Task) -> tuple[str, str]:
+    return str(task.point.settings.get("app", Request.app)), task.point.about.measure
+
+
+def _guess(kind: tuple[str, str]) -> float:
+    return SLOW_SECONDS.get(kind, GUESS_SECONDS[kind[1]])
+
+
 def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
-    """Return how long what is left will take, by what finished points of the same application took."""
-    taken: dict[Any, list[float]] = {}
+    """Return how long what is left will take, by what finished points took: those of the same application first."""
+    taken: dict[tuple[str, str], list[float]] = {}
     for task in tasks:
         if task.finished and task.seconds is not None:
             taken.setdefault(_kind(task), []).append(task.seconds)
-    all_taken = [s for of in taken.values() for s in of]
-    left = [t for t in tasks if not t.finished]
-    guess = GUESS_SECONDS[left[0].point.about.measure] if left else 0.0
-    usual = statistics.fmean(all_taken) if all_taken else guess
-    seconds = sum(statistics.fmean(taken[k]) if (k := _kind(t)) in taken else usual for t in left)
+    guessed = sum(_guess(kind) * len(seconds) for kind, seconds in taken.items())
+    pace = sum(map(sum, taken.values())) / guessed if guessed else 1.0
+    left = [_kind(t) for t in tasks if not t.finished]
+    seconds = sum(statistics.fmean(taken[kind]) if kind in taken else _guess(kind) * pace for kind in left)
     return seconds / max(1, min(jobs, len(left)))
-
-
-def _kind(task: Task) -> tuple[Any, ...]:
-    return (task.point.settings.get("app"), task.point.about.measure)
 
 
 def sweep(
