@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow.feather
 import pytest
+import typer.main
 import wiretime as wt
 from conftest import WIRETIME, wiretime
 from rich.console import Console
 from wiretime import advise, paths, platforms, runs
+from wiretime.cli import app
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, folder
 from wiretime.study import plan as plans
@@ -62,7 +69,24 @@ def test_points_are_all_combinations() -> None:
         ({"fixed": {"packet_size": 64}}, "P: packet_size is fixed and an axis"),
         ({"study": {"name": "t", "measure": "rum"}}, "P: study.measure: input should be 'run' or 'msb'"),
         ({"sutdy": {}}, "P: sutdy: extra inputs are not permitted"),
-        ({"plots": [{"title": "a", "x": "rate"}]}, "P: plot 'a': unknown axis 'rate'"),
+        ({"plots": [{"title": "a", "x": "rate", "y": "ipc"}]}, "P: plot 'a': unknown axis 'rate'"),
+        (
+            {"plots": [{"title": "a", "y": "ipd"}]},
+            "P: plot 'a': no run yields it: unknown metric 'ipd'; did you mean ipc",
+        ),
+        ({"metrics": ["cohort.fowarded"]}, "did you mean cohort.forwarded"),
+        (
+            {"study": {"name": "t", "measure": "msb"}, "metrics": ["ipc"]},
+            "P: metrics: no search yields it: unknown metric 'ipc'",
+        ),
+        (
+            {
+                "study": {"name": "t", "measure": "msb"},
+                "metrics": ["msb_gbps"],
+                "plots": [{"title": "a", "kind": "cpi"}],
+            },
+            "P: plot 'a': cpi needs runs",
+        ),
         ({"axes": {"seed": [1], "queues": ["two"]}}, "P: at seed 1, queues two: queues is 'two': must be int"),
         ({"axes": {"llc.dca_ways": [99]}}, "P: at llc.dca_ways 99: "),
     ],
@@ -76,9 +100,14 @@ def test_plans_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
 @pytest.mark.parametrize("path", sorted((paths.REPOSITORY / "experiments").glob("*.toml")), ids=lambda p: p.stem)
 def test_plans_of_the_published_studies_can_be_run(path: Path) -> None:
     study = folder.Study(plans.load(path), str(path), Path("nowhere"))
+    group: Any = typer.main.get_command(app)
     assert study.plan.study.name == path.stem and len(study.tasks) >= 3 and study.plan.plots
     for task in study.tasks:
-        assert runs.check(task.point.request()).command.text and task.point.command().startswith("wiretime ")
+        assert runs.check(task.point.request()).command.text
+        name, *words = shlex.split(task.point.command().removeprefix("wiretime "))
+        known = {option for parameter in group.commands[name].params for option in parameter.opts}
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert options <= known, "the command line has what a plan sets"
 
 
 def written(path: Path, **axes: list[Any]) -> Path:
@@ -216,6 +245,42 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert len(list(out.glob("points/*/row.json"))) == 2
     study = folder.open_study(out)
     assert execute.expected_seconds(study.tasks, 1) == 0 and study.store() == 2
+
+
+class Workers:
+    """A pool whose workers the host kills at chosen points."""
+
+    def __init__(self, killers: set[str]):
+        self.killers, self.pools = killers, 0
+
+    @contextlib.contextmanager
+    def __call__(self, jobs: int) -> Iterator[Callable[[Sequence[folder.Task]], list[execute.Job]]]:
+        self.pools += 1
+
+        def submit(tasks: Sequence[folder.Task]) -> list[execute.Job]:
+            found: list[Any] = []
+            broken = False
+            for task in tasks:
+                broken |= task.point.text() in self.killers
+                done: Future[str | None] = Future()
+                if broken:
+                    done.set_exception(BrokenProcessPool("killed"))
+                else:
+                    done.set_result(None)
+                found.append(done)
+            return found
+
+        yield submit
+
+
+def test_a_worker_that_is_killed_takes_no_other_point_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    study = folder.Study(plans.parse(table(axes={"seed": [1, 2, 3, 4]}), "P"), "P", tmp_path)
+    workers = Workers({"seed 3"})
+    monkeypatch.setattr(execute, "_pool", workers)
+    heard: list[tuple[str, str | None]] = []
+    execute.sweep(study.tasks, lambda task, reason: heard.append((task.point.text(), reason)), 1)
+    assert heard[:2] == [("seed 1", None), ("seed 2", None)] and workers.pools == 2
+    assert heard[2:] == [("seed 3", "its process was killed"), ("seed 4", "its process was killed")]
 
 
 def test_clusters_that_are_not_there_are_told_of(tmp_path: Path) -> None:

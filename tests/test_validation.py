@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,67 +14,86 @@ import pytest
 from conftest import wiretime
 from wiretime import advise
 from wiretime.errors import WiretimeError
-from wiretime.statistics import catalogue
+from wiretime.micro import hardware as micro
+from wiretime.statistics import PROCESSOR_TIME
 from wiretime.study import folder, metrics
-from wiretime.validation import claims, execute, judge, show
+from wiretime.validation import claims, execute, hardware, judge, show
 
-# The host's figures that rules may ask for.
-HOST = {"seconds": 1.0, "traffic_seconds": 1.0}
-
-
-def kernel_row() -> dict[str, float]:
-    return {
-        f"statistics.cores.{core}.processor_time.{kind}": 1.0
-        for core in (0, 1)
-        for kind in ("user", "system", "softirq", "irq", "idle")
-    }
+Value = Callable[[str, Mapping[str, Any]], float]
 
 
-def made_up(studies: Mapping[str, folder.Study]) -> judge.Tables:
-    """Tables as finished studies would leave them; figures fall from point to point."""
-    names = [*metrics.NAMED, "load.forwarded", *kernel_row()]
-    for study in studies.values():
+def falling(study: str, place: Mapping[str, Any]) -> float:
+    return 0.0
+
+
+def made_up(studies: Mapping[str, folder.Study], value: Value = falling, step: float = 20) -> judge.Tables:
+    """Tables as finished studies would leave them: figures fall from point to point from what is given."""
+    times = [f"statistics.cores.{n}.processor_time.{kind}_ps" for n in (0, 1) for kind in PROCESSOR_TIME]
+    names = [*metrics.NAMED, "load.forwarded", *times]
+    for name, study in studies.items():
         rows = [
-            {"point": t.folder.name, **t.point.place, **dict.fromkeys(names, 1000.0 - 100 * n)}
+            {
+                "point": t.folder.name,
+                **t.point.place,
+                **dict.fromkeys(names, 1000.0 + value(name, t.point.place) - step * n),
+            }
             for n, t in enumerate(study.tasks)
         ]
         study.path.mkdir(parents=True)
+        for t in study.tasks:
+            t.folder.mkdir(parents=True, exist_ok=True)
+            (t.folder / "row.json").touch()
         pq.write_table(pa.Table.from_pylist(rows), study.path / folder.POINTS)
-        pq.write_table(pa.Table.from_pylist([{"point": r["point"], **HOST} for r in rows]), study.path / folder.TIMES)
-    return judge.Tables({name: study.path for name, study in studies.items()})
+        host = [{"point": r["point"], "seconds": 1.0, "traffic_seconds": 1.0} for r in rows]
+        pq.write_table(pa.Table.from_pylist(host), study.path / folder.TIMES)
+    return judge.Tables(studies)
 
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_published_row_can_be_asked_of_its_study(tmp_path: Path, quick: bool) -> None:
-    """The rules' SQL finds a value in tables of the plans' own labels: none names a point that no plan has."""
+    """The rules' SQL finds a value in tables of the plans' own labels, and every row is then judged somehow."""
     all_of_them = claims.load()
-    studies = execute.studies(all_of_them, claims.further(), tmp_path, quick)
-    tables = made_up(studies)
-    asked = [judge.verdict(c, tables) for c in all_of_them]
+    studies = execute.studies(all_of_them, claims.further(), tmp_path, only_quick=quick)
+    asked = [judge.verdict(c, made) for made in [made_up(studies)] for c in all_of_them]
     missing = [v.claim.what for v in asked if v.simulated is None and not v.claim.skip]
+    for v in asked:
+        assert v.simulated is None or v.error is not None or v.agrees is not None, v.claim.what
     if not quick:
-        assert missing == [] and set(studies) == {p.stem for p in execute.EXPERIMENTS.glob("*.toml")}
+        nothing = [v.claim.what for v in asked if v.simulated == judge.NONE]
+        assert missing == nothing == [] and set(studies) == {p.stem for p in execute.EXPERIMENTS.glob("*.toml")}
         assert all(v.claim.studies or v.claim.skip for v in asked)
         return
     kept = [v for v in asked if v.simulated is not None]
-    sources = {v.claim.source for v in kept}
-    assert len(sources) == 2 and len(kept) > 100
-    # Trends of every figure that takes minutes, and the main values.
+    # Trends of figures that take minutes, and the main values.
     for figure in ("abstract", "fig5", "fig6", "fig9", "fig10", "fig12", "fig14", "fig15", "fig16", "fig17", "tcp"):
         assert any(v.claim.figure == figure for v in kept), figure
 
 
+def test_what_a_change_does_has_the_published_direction(tmp_path: Path) -> None:
+    """A gain is of the second value over the first, in the rows' order of from and to."""
+    better = {("dca", "on"), ("core", "out-of-order"), ("l2.size", "1MiB"), ("core.frequency", "4GHz")}
+
+    def value(study: str, place: Mapping[str, Any]) -> float:
+        return 500.0 * sum((axis, label) in better for axis, label in place.items())
+
+    all_of_them = [c for c in claims.load() if c.figure in ("fig11", "fig14", "fig15", "fig16")]
+    tables = made_up(execute.studies(all_of_them, [], tmp_path), value, 1)
+    found = {v.claim.what: v for v in (judge.verdict(c, tables) for c in all_of_them)}
+    for what in ("testpmd, 512 B, DCA off to on", "rxptx 10 ns, DCA off to on, the most of 128, 512 and 1518 B"):
+        assert found[what].simulated == pytest.approx(50, abs=2)
+    assert found["touchfwd, 1518 B, 1GHz to 4GHz"].simulated == pytest.approx(50, abs=2)
+    assert found["memcached_dpdk, in-order to out-of-order"].simulated == pytest.approx(50, abs=2)
+    ratio = found["touchfwd, in-order to out-of-order, the more of 64 and 1518 B"]
+    assert ratio.simulated == pytest.approx(1.5, abs=0.02)
+    lost = found["testpmd and rxptx 10 ns, 256 B, L2 of 1MiB to 256KiB: smaller loss"]
+    assert lost.simulated == pytest.approx(-33, abs=2) and lost.agrees
+
+
 def test_statistics_that_rules_ask_for_exist() -> None:
-    known = {
-        f"statistics.{g['path'].replace('*', str(n))}.{s['name']}"
-        for g in catalogue()
-        for s in g["stats"]
-        for n in (0, 1)
-    }
-    times = set(kernel_row())
-    for claim in claims.load():
-        for name in claim.simulated.split('"')[1::2]:
-            assert not name.startswith("statistics.") or name in known | times, name
+    asked = {name for c in claims.load() for name in c.simulated.split('"')[1::2] if name.startswith("statistics.")}
+    assert len(asked) > 9
+    for name in asked:
+        metrics.check_name("rules", name)
 
 
 def claim(**changes: Any) -> claims.Claim:
@@ -108,6 +128,10 @@ def test_errors_and_trends(
 def test_what_is_not_there_is_said() -> None:
     tables = judge.Tables({})
     absent = judge.verdict(claim(simulated="SELECT msb_gbps FROM dca", studies=("dca",)), tables)
+    never = judge.verdict(claim(simulated="SELECT NULL", kind="trend"), tables)
+    assert never.agrees is False and show.simulated(never) == "none"
+    with pytest.raises(WiretimeError, match='fig1, a: Binder Error: Referenced column "x" was not found'):
+        judge.verdict(claim(simulated="SELECT x"), tables)
     skipped = judge.verdict(claim(skip="no platform"), tables)
     misfit = judge.verdict(claim(simulated="SELECT 100", cause="because"), tables)
     unexplained = judge.verdict(claim(simulated="SELECT 100"), tables)
@@ -120,8 +144,9 @@ def test_what_is_not_there_is_said() -> None:
         "S, like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1", "not possible: 1",
     ]  # fmt: skip
     written = show.markdown([absent, skipped, misfit], text)
-    assert "| fig1 | a | 50 Gb/s | 100 Gb/s | +100 % | like for like | because |" in written
-    assert "| fig1 | a | 50 Gb/s | not run |" in written and "| not possible |" in written
+    assert "| fig1 | a | a | 50 Gb/s | 100 Gb/s | +100 % | like for like | because |" in written
+    assert "- **a**: T; here: H" in written
+    assert "| fig1 | a | a | 50 Gb/s | not run |" in written and "| not possible |" in written
 
 
 def test_a_selection_that_names_nothing_is_refused(tmp_path: Path) -> None:
@@ -136,7 +161,7 @@ def test_a_selection_that_names_nothing_is_refused(tmp_path: Path) -> None:
 def test_studies_share_their_points(tmp_path: Path) -> None:
     """A point that two studies have is one folder, whatever each calls it."""
     all_of_them = claims.load()
-    studies = execute.studies(all_of_them, claims.further(), tmp_path, False)
+    studies = execute.studies(all_of_them, claims.further(), tmp_path)
     counted = sum(len(s.tasks) for s in studies.values())
     assert len(folder.unique(studies.values())) < counted - 20
     shared = next(t for t in studies["l1-size"].tasks if t.point.place == {"work": "testpmd", "L1": "64 KiB"})
@@ -167,13 +192,38 @@ def test_a_validation_ends_in_a_page(tmp_path: Path) -> None:
     assert json.loads((out / "altra/study.json").read_text())["pool"] == "../points"
 
 
+def test_quick_says_when_it_has_nothing(tmp_path: Path) -> None:
+    done = wiretime("validate", "--quick", "--only", "fig13", "--out", str(tmp_path))
+    assert done.returncode == 2 and "--quick: nothing of --only fig13 is part of it" in done.stderr
+
+
+def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails is told and tried again by the next; the others are kept."""
+    measured: list[str] = []
+
+    def cores(machine: str) -> list[micro.Row]:
+        measured.append(machine)
+        if machine == "graviton2":
+            raise WiretimeError("no guest")
+        return [micro.Row(machine, "chase", 10.0, 11.0, "ns", "")]
+
+    monkeypatch.setattr(micro, "cores", cores)
+    first = dict(hardware.run(tmp_path, 2))
+    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 5
+    assert dict(hardware.run(tmp_path, 2)) == {"graviton2": "no guest"} and len(measured) == 7
+    found = hardware.verdicts(tmp_path)
+    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 5
+    assert any(v.claim.kind == "calibrated" for v in found) and any("DMA" in v.claim.here for v in found)
+
+
 def test_descriptors_by_arithmetic_are_the_published_ones() -> None:
-    """N = R T(n) / C of grace_l3fwd.csv, whose delays of bursts are in the same table."""
-    for burst_ns, cores, published in (
-        (189_424, 1, 28034.752),
-        (222_236, 2, 16445.464),
-        (222_236, 4, 8222.732),
-        (204_224, 8, 3778.144),
-    ):
-        a = advise.Advice([], [], 0.148, cores, 0.0, [])
-        assert a.ideal(burst_ns) == pytest.approx(published)
+    """N = R T(n) / C of grace_l3fwd.csv, from the delays of bursts in the same table."""
+    with (claims.FOLDER / "grace_l3fwd.csv").open(newline="") as f:
+        rows = list(csv.DictReader(f))
+    delays = {r["burst"]: float(r["value"]) for r in rows if r["metric"] == "forwarding_delay"}
+    depths = [r for r in rows if r["metric"] == "ideal_depth"]
+    assert len(depths) == 4
+    for r in depths:
+        # The table's one core has the delay of bursts of 128, as its depth says.
+        a = advise.Advice([], [], 0.148, int(r["cores"]), 0.0, [])
+        assert a.ideal(delays[r["burst"]]) == pytest.approx(float(r["value"]))

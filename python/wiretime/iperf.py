@@ -55,15 +55,19 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
         slow_start += at(of[0])[2] if of else 0
     ours = sum(r["received"] if column else r["sent"] for r in reports)
     theirs = [r["server_bytes"] for r in reports]
+    client, server = ours, None if None in theirs else sum(theirs)
+    # What arrived: over the run, as the guest's server counts at its end alone.
+    arrived = 1.0 if column or not client else None if server is None else min(1.0, server / client)
     return {
         "state": "; ".join(sorted({r["state"] for r in reports})),
         "gbps": measured,
+        "received_gbps": None if arrived is None else measured * arrived,
         "steady_gbps": sum(f[1] for f in found if f) if all(found) else None,
         "steady_after_ns": max(f[0] for f in found if f) if all(found) else None,
         "retransmissions": [sum(r["retransmissions"][i] for r in reports) for i in range(2)],
         "retransmissions_before_steady": slow_start if all(found) else None,
-        "client_bytes": ours,
-        "server_bytes": None if None in theirs else sum(theirs),
+        "client_bytes": client,
+        "server_bytes": server,
         "datagrams": [sum(r["datagrams"][i] for r in reports) for i in range(2)],
         "round_trip_ns": reports[0]["round_trip_ns"],
     }

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from wiretime import load
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
-from wiretime.statistics import work
+from wiretime.statistics import PROCESSOR_TIME, work
 
 ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
 
@@ -82,13 +82,12 @@ def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
         row("  lost", f"{100 * (1 - theirs / max(ours, 1)):.2f} %", "of the bytes sent the server did not get")
     client, server = i["retransmissions"]
     row("sent again", f"{client + server}", f"segments: {client} by the client, {server} by the guest")
+    if i["received_gbps"] is not None and i["received_gbps"] < i["gbps"]:
+        row("arrived", f"{i['received_gbps']:.2f} Gb/s", "by the server's count of the whole run")
     if i["round_trip_ns"]:
         row("round trip", _latency(i["round_trip_ns"]), "from a segment to its acknowledgement, on average")
     if i["state"] != "done":
         row("state", "", i["state"])
-
-
-KINDS = ("user", "system", "softirq", "irq", "idle")
 
 
 def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
@@ -97,7 +96,7 @@ def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, A
     for n, core in enumerate(result["statistics"]["cores"]):
         times = core["processor_time"]
         whole = max(sum(times.values()), 1)
-        shares = ", ".join(f"{kind} {100 * times[f'{kind}_ps'] / whole:.1f}" for kind in KINDS)
+        shares = ", ".join(f"{kind} {100 * times[f'{kind}_ps'] / whole:.1f}" for kind in PROCESSOR_TIME)
         busy = 100 * (1 - times["idle_ps"] / whole)
         each = f"; {busy / gbps:.1f} % for each Gb/s" if gbps else ""
         row(f"core {n}", f"{busy:.1f} %", f"busy: {shares} %{each}")

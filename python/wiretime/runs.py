@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import __version__, apps, far, iperf, load, offered, platforms, profile, replay, timeline, vm
+from wiretime import __version__, apps, far, files, iperf, load, offered, platforms, profile, replay, timeline, vm
 from wiretime.apps.model import FORWARDS, GUEST_HOST, OTHER_HOST, SENDS, mac_of
 from wiretime.apps.peers import peer_of
 from wiretime.errors import GuestError, WiretimeError, unknown
@@ -345,9 +345,7 @@ def write(folder: Path, done: Execution) -> None:
         ("host.json", json.dumps(done.host, indent=1) + "\n"),
         ("result.json", dump(done.result)),
     ):
-        partial = folder / f".{name}.part"
-        partial.write_text(text)
-        partial.rename(folder / name)
+        files.replace(folder / name, text)
     if done.other is not None:
         (folder / OTHER).mkdir(exist_ok=True)
         write(folder / OTHER, done.other)

@@ -56,6 +56,8 @@ def load(folder: Path) -> Result:
     return result
 
 
+# What a core's time went to, as mpstat names it.
+PROCESSOR_TIME = ("user", "system", "softirq", "irq", "idle")
 SINGULAR = {"cores": "core", "ports": "port", "queues": "queue"}
 
 

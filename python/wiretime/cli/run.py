@@ -25,6 +25,7 @@ from wiretime.cli.base import (
     Application,
     Changes,
     Cores,
+    DropClasses,
     NicName,
     PlatformName,
     Ports,
@@ -153,7 +154,7 @@ def run_command(
     peer: Annotated[
         str, typer.Option(help="What is at the other end of the wire: generator, or host (a second simulated one).")
     ] = "generator",
-    drop_classes: Annotated[str, typer.Option(help="wiretime, or gem5: the published state machine.")] = "wiretime",
+    drop_classes: DropClasses = "wiretime",
     trace: Annotated[
         str | None, typer.Option(metavar="BEGIN+LENGTH", help="Timeline of this time of the measurement; needs --out.")
     ] = None,

@@ -22,6 +22,7 @@ from wiretime.cli.base import (
     Application,
     Changes,
     Cores,
+    DropClasses,
     Loss,
     NicName,
     OneSize,
@@ -105,11 +106,13 @@ def msb_command(
     queues: Queues = 1,
     ports: Ports = None,
     seed: Seed = 1,
+    drop_classes: DropClasses = "wiretime",
     changes: Changes = None,
     app_args: AppArgs = "",
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
     request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
+    request = replace(request, drop_classes=drop_classes)
     sizes, threshold = _sizes(application, packet_sizes), search.share(loss)
     if plot is not None:
         show.check_plot(plot)

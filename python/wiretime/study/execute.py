@@ -13,7 +13,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +50,7 @@ class Job(Protocol):
 
 
 Report = Callable[[Task, str | None], None]
+Submission = AbstractContextManager[Callable[[Sequence[Task]], list[Job]]]
 
 
 def _worker() -> None:
@@ -134,20 +136,33 @@ def sweep(
 ) -> None:
     """Run the points that are not finished; one that fails stops nothing. ``report`` hears of each as it ends."""
     left = [t for t in tasks if not t.finished]
-    if not left:
-        return
-    if cluster is None:
-        using = _pool(jobs or cores())
-    else:
-        using = _cluster(cluster, folder or Path("cluster"), jobs, options or {})
+    while left:
+        if cluster is None:
+            using = _pool(jobs or cores())
+        else:
+            using = _cluster(cluster, folder or Path("cluster"), jobs, options or {})
+        lost = _round(using, left, report)
+        if len(lost) == len(left):
+            for task in lost:
+                report(task, "its process was killed")
+            return
+        left = lost
+
+
+def _round(using: Submission, tasks: Sequence[Task], report: Report) -> list[Task]:
+    """Run points; returns those lost with their pool, which ends with a worker that the host kills."""
+    lost = []
     with using as submit:
-        waiting = dict(zip(submit(left), left, strict=True))
+        waiting = dict(zip(submit(tasks), tasks, strict=True))
         while waiting:
             for job in [job for job in waiting if job.done()]:
                 task = waiting.pop(job)
                 try:
                     report(task, job.result())
+                except BrokenProcessPool:
+                    lost.append(task)
                 except Exception as e:
-                    # A worker that was killed, a job that ran out of time: the point is not finished, the others go on.
+                    # A job that ran out of time: the others go on.
                     report(task, f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'no reason given'}")
             time.sleep(LOOK_SECONDS)
+    return lost

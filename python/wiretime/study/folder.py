@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomlkit
 
-from wiretime import __version__, runs
+from wiretime import __version__, files, runs
 from wiretime.errors import WiretimeError
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
@@ -117,10 +117,10 @@ class Study:
             self.path.mkdir(parents=True, exist_ok=True)
             self.points.mkdir(parents=True, exist_ok=True)
             what = {"format": one.FORMAT, "wiretime": __version__, "pool": self.pool, "plan": self.plan.model_dump()}
-            about.write_text(json.dumps(what) + "\n")
+            files.replace(about, json.dumps(what) + "\n")
         except OSError as e:
             raise WiretimeError(f"{self.path}: {e.strerror}") from None
-        (self.path / PLAN).write_text(self.text())
+        files.replace(self.path / PLAN, self.text())
 
     def store(self) -> int:
         """Write the tables of all finished points; returns how many there are."""
@@ -137,6 +137,9 @@ class Study:
                 part = self.path / f".{name}"
                 pq.write_table(_table(table), part, compression="zstd")
                 part.rename(self.path / name)
+            else:
+                # Points of another version are none of this study's.
+                (self.path / name).unlink(missing_ok=True)
         return len(rows)
 
 

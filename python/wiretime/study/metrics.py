@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from wiretime import platforms
 from wiretime.errors import WiretimeError, unknown
 from wiretime.search import Found
 from wiretime.search.trials import CLASSES, Trial
-from wiretime.statistics import catalogue, work
+from wiretime.statistics import PROCESSOR_TIME, catalogue, work
 
 Row = dict[str, Any]
 
@@ -35,16 +36,33 @@ NAMED: dict[str, tuple[str, str]] = {
     "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads a packet"),
     "l2_misses_a_packet": ("misses", "L2 misses of the busy cores a packet"),
     "llc_misses_a_packet": ("misses", "LLC misses a packet"),
-    "iperf_gbps": ("Gb/s", "iperf3's payload"),
+    "iperf_gbps": ("Gb/s", "iperf3's payload, as it is sent"),
+    "iperf_received_gbps": ("Gb/s", "iperf3's payload that arrives"),
     "msb_gbps": ("Gb/s", "maximum sustainable bandwidth"),
     "msb_mpps": ("Mpps", "packets at the maximum sustainable bandwidth"),
     "msb_loss_percent": ("%", "loss at the maximum sustainable bandwidth"),
     "lossy_from_gbps": ("Gb/s", "lowest load whose loss is above the threshold"),
     "drops_at_gbps": ("Gb/s", "load at which the drops of a search are counted"),
 }
+SHARES = tuple(f"{c}_share_percent" for c in CLASSES)
+ONLY_OF_SEARCH = (
+    "msb_gbps",
+    "msb_mpps",
+    "msb_loss_percent",
+    "lossy_from_gbps",
+    "drops_at_gbps",
+    "at_the_line",
+    "trials",
+)
 PERCENTILES = ("mean", "median", "p99", "p999", "max")
 # Parts of a result that a row takes as they are; the rest are histograms, time series and texts.
 TAKEN = ("cohort", "load", "total", "statistics", "poll_lateness_ns", "doorbell_lateness_ns")
+# What becomes of packets: the ledger's books.
+FATES = (
+    "offered", "filtered", *CLASSES, "consumed", "forwarded",
+    "on_the_way", "in_rx_fifo", "held_by_host", "in_tx_path", "lost_in_reset",
+)  # fmt: skip
+OF_SEARCH = (*ONLY_OF_SEARCH, *SHARES, *(f"latency_{p}_ns" for p in PERCENTILES))
 SUFFIXES = {"_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
 
 
@@ -65,19 +83,25 @@ def meaning(name: str) -> str:
     return NAMED[name][1] if name in NAMED else name.rsplit(".", 1)[-1].replace("_", " ")
 
 
-def _paths() -> set[str]:
-    """Return the paths of all statistics, without numbers of cores, ports and queues."""
-    return {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]} | {
-        "statistics.time_ps"
-    }
+@cache
+def _paths() -> frozenset[str]:
+    """Return the paths of all counters, without numbers of cores, ports and queues."""
+    counters = {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]}
+    fates = {f"{book}.{fate}" for book in ("cohort", "load", "total") for fate in FATES}
+    times = {f"statistics.cores.processor_time.{kind}_ps" for kind in PROCESSOR_TIME}
+    return frozenset({"statistics.time_ps", *counters, *fates, *times})
 
 
-def check_name(where: str, name: str) -> None:
-    """Raise where no run yields a metric of that name."""
+def check_name(where: str, name: str, measure: str = "run") -> None:
+    """Raise where what is measured, a run or the search ``msb``, yields no metric of that name."""
+    if measure == "msb":
+        if name not in OF_SEARCH:
+            raise WiretimeError(f"{where}: no search yields it: {unknown('metric', name, OF_SEARCH)}")
+        return
     plain = re.sub(r"\.\d+(?=\.)", "", name)
-    paths = _paths()
-    if name not in NAMED and plain not in paths and not plain.startswith(("cohort.", "load.")):
-        raise WiretimeError(f"{where}: no run yields it: {unknown('metric', name, [*NAMED, *sorted(paths)])}")
+    names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths())]
+    if plain not in names:
+        raise WiretimeError(f"{where}: no run yields it: {unknown('metric', name, names)}")
 
 
 def _flat(prefix: str, node: Any) -> Iterator[tuple[str, float]]:
@@ -102,7 +126,8 @@ def of_run(result: Mapping[str, Any]) -> Row:
     row |= {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}
     drops = {c: result["cohort"][c] for c in CLASSES}
     row |= {f"{c}_share_percent": _share(n, sum(drops.values())) for c, n in drops.items()}
-    row["iperf_gbps"] = result["iperf"]["gbps"] if "iperf" in result else None
+    sent = result.get("iperf", {})
+    row |= {"iperf_gbps": sent.get("gbps"), "iperf_received_gbps": sent.get("received_gbps")}
     w = work(result)
     row |= {"ipc": w.ipc, "instructions_a_packet": w.instructions}
     row |= {f"{level}_misses_a_packet": getattr(w, f"{level}_misses") for level in ("l1d", "l2", "llc")}

@@ -19,6 +19,8 @@ from wiretime.request import Request, option_of
 from wiretime.study.metrics import check_name
 
 POINTS_MAX = 100_000
+# Plots of a metric; plots of what runs leave and searches do not.
+WITH_METRIC, OF_RUNS = ("lines", "bars", "sensitivity"), ("latency", "hops", "cpi", "occupancy")
 # What a study may set of a run, beside parameters of the platform and arguments of the application.
 OPTIONS = tuple(
     f.name
@@ -114,9 +116,9 @@ class Point:
             elif kind == "option":
                 words.append(f"{option_of(key)} {shlex.quote(text_of(value))}")
             elif kind == "parameter":
-                words.append(f"--set {key}={text_of(value)}")
+                words.append(f"--set {shlex.quote(f'{key}={text_of(value)}')}")
             else:
-                words.append(f"--{kind} {rest}={text_of(value)}")
+                words.append(f"--{kind} {shlex.quote(f'{rest}={text_of(value)}')}")
         if arguments:
             words.append(f"--app-args={shlex.quote(' '.join(arguments))}")
         if self.about.measure == "msb":
@@ -232,8 +234,12 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
     if not plan.axes:
         raise WiretimeError(f"{source}: there is no axis")
     for metric in plan.metrics:
-        check_name(f"{source}: metrics", metric)
+        check_name(f"{source}: metrics", metric, plan.study.measure)
     for plot in plan.plots:
+        if plot.kind in WITH_METRIC:
+            check_name(f"{source}: plot {plot.title!r}", plot.y, plan.study.measure)
+        elif plot.kind in OF_RUNS and plan.study.measure != "run":
+            raise WiretimeError(f'{source}: plot {plot.title!r}: {plot.kind} needs runs (measure = "run")')
         for axis in (plot.colour, plot.facet, *([plot.x] if plot.kind == "lines" else [])):
             if axis and axis not in plan.axes:
                 raise WiretimeError(f"{source}: plot {plot.title!r}: {unknown('axis', axis, plan.axes)}")

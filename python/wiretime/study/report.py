@@ -13,7 +13,7 @@ import jinja2
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from wiretime import __version__
+from wiretime import __version__, files
 from wiretime.errors import WiretimeError
 from wiretime.study import draw
 from wiretime.study.folder import PLAN, Study
@@ -62,14 +62,6 @@ def plotted(title: str, figure: Figure, data: draw.Data, base: Path, commands: S
     }
 
 
-def replace(path: Path, text: str) -> Path:
-    """Write a file, whole or not at all; returns its path."""
-    part = path.with_name(f".{path.name}")
-    part.write_text(text)
-    part.rename(path)
-    return path
-
-
 def page(**what: Any) -> str:
     """Return a page of plots and a table."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -105,4 +97,4 @@ def write(study: Study) -> Path:
         table=[{c: t.row.get(c) for c in columns} for t in finished],
         plan={"file": PLAN, "text": study.text()},
     )
-    return replace(study.path / PAGE, text)
+    return files.replace(study.path / PAGE, text)

@@ -12,6 +12,7 @@ import csv
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,7 +63,7 @@ class Rule(_Table):
     studies: tuple[str, ...] = ()
     # SQL over the studies.
     simulated: str = ""
-    # Of a trend: the least and the most that agree; or SQL that says whether it does. A text must be the published one.
+    # Of a trend: the least and the most that agree, and SQL that has to hold besides. A text must be the published one.
     agrees: tuple[float | str, float | str] | None = None
     holds: str = ""
     # Why it misses, where it does and that is known.
@@ -100,6 +101,8 @@ class Claim:
     agrees: tuple[float, float] | None = None
     holds: str = ""
     skip: str = ""
+    # Of the machine, where a row is simulated on several.
+    label: str = ""
 
 
 def _number(text: str) -> float | None:
@@ -141,6 +144,7 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Cla
         holds=rule.holds,
         cause=rule.cause,
         skip=rule.skip,
+        label=setup.label,
     )
 
 
@@ -148,6 +152,7 @@ def _matches(rule: Rule, row: Mapping[str, str]) -> bool:
     return all(row[column] in texts.split("|") for column, texts in rule.match.items())
 
 
+@cache
 def _rules(name: str) -> Rules:
     return Rules.model_validate(tomllib.loads((FOLDER / f"{name}.toml").read_text()))
 

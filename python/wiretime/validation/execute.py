@@ -36,7 +36,9 @@ def quick() -> dict[str, dict[str, Any]]:
     return tomllib.loads(QUICK.read_text())
 
 
-def studies(claims: Sequence[Claim], further: Sequence[str], base: Path, only_quick: bool) -> dict[str, Study]:
+def studies(
+    claims: Sequence[Claim], further: Sequence[str], base: Path, pool: str = POOL, only_quick: bool = False
+) -> dict[str, Study]:
     """Return the studies that claims need and further ones, by name: those with a plan in ``experiments``."""
     keep = quick()
     found: dict[str, Study] = {}
@@ -48,7 +50,7 @@ def studies(claims: Sequence[Claim], further: Sequence[str], base: Path, only_qu
         if only_quick:
             table = narrowed(table, keep[name], QUICK.name)
         source = str(path.relative_to(paths.REPOSITORY))
-        found[name] = Study(plans.parse(table, source), source, base / name, POOL)
+        found[name] = Study(plans.parse(table, source), source, base / name, pool)
     return found
 
 

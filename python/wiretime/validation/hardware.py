@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from wiretime import platforms, vm
+from wiretime import files, platforms, vm
+from wiretime.errors import WiretimeError
 from wiretime.micro import hardware
 from wiretime.setup import store
 from wiretime.study.point import simulator
@@ -20,7 +21,7 @@ from wiretime.validation.judge import Verdict
 
 NAME = "hardware"
 SOURCE = "hardware: see platforms/ and reference/README.md"
-HERE = "guest/tests/bench.c on {platform}"
+HERE, LINK = "guest/tests/bench.c on {platform}", "DMA of a device on neoverse-n1's link, generation 3 x8, no guest"
 # What one machine takes, measured on two Zen 4 cores.
 GUESS_SECONDS = 60.0
 
@@ -37,21 +38,21 @@ def left(base: Path) -> list[str]:
     return [machine for machine in hardware.MACHINES if not _file(base, machine).is_file()]
 
 
-def run(base: Path, jobs: int, tell: Callable[[str], None]) -> None:
-    """Measure the machines that are left; ``tell`` hears of each."""
+def run(base: Path, jobs: int) -> Iterator[tuple[str, str | None]]:
+    """Measure the machines that are left; yields each as it ends, with the reason where it failed."""
 
-    def one(machine: str) -> None:
-        rows = [dataclasses.asdict(row) for row in hardware.cores(machine)]
-        path = _file(base, machine)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(rows, indent=1) + "\n")
-        part.rename(path)
-        tell(machine)
+    def one(machine: str) -> tuple[str, str | None]:
+        try:
+            rows = [dataclasses.asdict(row) for row in hardware.cores(machine)]
+        except WiretimeError as e:
+            return machine, str(e)
+        files.replace(_file(base, machine), json.dumps(rows, indent=1) + "\n")
+        return machine, None
 
     (base / NAME).mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            list(pool.map(one, left(base)))
+            yield from pool.map(one, left(base))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             vm.kill_all()
@@ -69,7 +70,7 @@ def verdicts(base: Path) -> list[Verdict]:
 
 
 def _verdict(row: hardware.Row) -> Verdict:
-    platform = hardware.MACHINES[row.machine][0] if row.machine in hardware.MACHINES else "a link of generation 3 x8"
+    machine = hardware.MACHINES.get(row.machine)
     claim = Claim(
         source=SOURCE,
         figure=row.machine,
@@ -79,7 +80,7 @@ def _verdict(row: hardware.Row) -> Verdict:
         unit=row.unit,
         kind="calibrated" if row.rests_on else "like for like",
         there=row.machine,
-        here=HERE.format(platform=platform),
+        here=HERE.format(platform=machine[0]) if machine else LINK,
         cause=row.cause,
     )
     return Verdict(claim, row.simulated, row.error, None)

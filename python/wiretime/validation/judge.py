@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import duckdb
 
-from wiretime.study import folder
+from wiretime.errors import WiretimeError
+from wiretime.study.folder import POINTS, TIMES, Study
 from wiretime.validation.claims import Claim
 
 # Errors that count as near, and as rough size.
 NEAR, ROUGH = 0.10, 0.25
+# Shares of processor time below this fit by themselves: they do not count.
+SHARE_MIN = 1.0
+# Nothing that the query looks for has happened.
+NONE = "none"
 # What the rules' SQL may use beside what DuckDB has.
 MACROS = """
 CREATE MACRO gain(a, b) AS 100 * (b / a - 1);
+CREATE MACRO among(share, host) AS 100 * share / nullif(100 - host, 0);
 CREATE MACRO dominant(dma, core, tx, host) AS CASE
     WHEN coalesce(dma, core, tx, host) IS NULL THEN 'none'
     WHEN dma >= greatest(core, tx, host) THEN 'dma'
@@ -28,7 +33,7 @@ CREATE MACRO dominant(dma, core, tx, host) AS CASE
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was simulated: ``None`` where the points that it needs are not there."""
+    """A claim with what was simulated: ``None`` where its studies are not finished."""
 
     claim: Claim
     simulated: float | str | None
@@ -56,64 +61,69 @@ def error(claim: Claim, simulated: float) -> float | None:
 
 
 class Tables:
-    """The tables of finished studies, asked together."""
+    """The tables of studies, asked together; of those alone whose points are all finished."""
 
-    def __init__(self, studies: Mapping[str, Path]):
+    def __init__(self, studies: Mapping[str, Study]):
         self.connection = duckdb.connect()
         self.connection.execute(MACROS)
-        for name, path in studies.items():
-            for suffix, file in (("", folder.POINTS), ("_times", folder.TIMES)):
-                if (path / file).is_file():
-                    view = f"{name.replace('-', '_')}{suffix}"
-                    self.connection.from_parquet(str(path / file)).create_view(view)
+        self.studies = {name for name, study in studies.items() if all(t.finished for t in study.tasks)}
+        for name in self.studies:
+            for suffix, file in (("", POINTS), ("_times", TIMES)):
+                view = f"{name.replace('-', '_')}{suffix}"
+                self.connection.from_parquet(str(studies[name].path / file)).create_view(view)
 
-    def value(self, sql: str) -> float | str | bool | None:
-        """Return the one value that a query finds; ``None`` where its study or point is not there."""
+    def value(self, claim: Claim, sql: str) -> float | str | bool | None:
+        """Return the one value that a query finds."""
         try:
             found = self.connection.execute(sql).fetchone()
-        except duckdb.CatalogException:
-            return None
+        except duckdb.Error as e:
+            raise WiretimeError(f"{claim.figure}, {claim.what}: {str(e).splitlines()[0]}") from None
         value = found[0] if found else None
         return value if value is None or isinstance(value, str | bool) else float(value)
 
 
 def verdict(claim: Claim, tables: Tables) -> Verdict:
     """Return what a claim's studies say of it."""
-    simulated = None if claim.skip else tables.value(claim.simulated)
-    if simulated is None:
+    if claim.skip or not tables.studies.issuperset(claim.studies):
         return Verdict(claim, None, None, None)
+    simulated = tables.value(claim, claim.simulated)
+    if simulated is None:
+        return Verdict(claim, NONE, None, False)
     if isinstance(simulated, str):
-        holds = tables.value(claim.holds) if claim.holds else simulated == claim.published
+        holds = tables.value(claim, claim.holds) if claim.holds else simulated == claim.published
         return Verdict(claim, simulated, None, bool(holds))
     agrees = None if claim.agrees is None else claim.agrees[0] <= simulated <= claim.agrees[1]
+    if agrees and claim.holds:
+        agrees = bool(tables.value(claim, claim.holds))
     return Verdict(claim, simulated, error(claim, simulated), agrees)
 
 
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return how many rows fit, by source and kind."""
+    """Return how many rows fit: by source, by machine where there are several, by kind."""
     said = []
-    for source in dict.fromkeys(v.claim.source for v in verdicts):
-        name = source.partition(":")[0]
-        mine = [v for v in verdicts if v.claim.source == source]
-        for kind in ("like for like", "proxy", "calibrated"):
-            found = [v for v in mine if v.claim.kind == kind and v.error is not None]
-            values = [abs(v.error) for v in found if v.error is not None and v.claim.scale != "points"]
-            shares = [abs(v.error) for v in found if v.error is not None and v.claim.scale == "points"]
-            if values:
-                near, rough = (sum(e <= limit for e in values) for limit in (NEAR, ROUGH))
-                said.append(
-                    f"{name}, {kind}: {len(values)} values, {near} within {100 * NEAR:.0f} %, {rough} within "
-                    f"{100 * ROUGH:.0f} %; median error {100 * median(values):.0f} %"
-                )
-            if shares:
-                near, rough = (sum(e <= 100 * limit for e in shares) for limit in (NEAR, ROUGH))
-                said.append(
-                    f"{name}, {kind}: {len(shares)} shares, {near} within {100 * NEAR:.0f} points, {rough} within "
-                    f"{100 * ROUGH:.0f}; median {median(shares):.0f}"
-                )
-        trends = [v.agrees for v in mine if v.agrees is not None]
-        if trends:
-            said.append(f"{name}, trend: {sum(trends)} of {len(trends)} agree")
+    groups: dict[tuple[str, ...], list[Verdict]] = {}
+    for v in verdicts:
+        label = f" on {v.claim.label}" if v.claim.label else ""
+        groups.setdefault((f"{v.claim.source.partition(':')[0]}{label}", v.claim.kind), []).append(v)
+    for (name, kind), mine in groups.items():
+        found = [(v, abs(v.error)) for v in mine if v.error is not None]
+        values = [e for v, e in found if v.claim.scale != "points"]
+        if values:
+            near, rough = (sum(e <= limit for e in values) for limit in (NEAR, ROUGH))
+            said.append(
+                f"{name}, {kind}: {len(values)} values, {near} within {100 * NEAR:.0f} %, {rough} within "
+                f"{100 * ROUGH:.0f} %; median error {100 * median(values):.0f} %"
+            )
+        shares = [e for v, e in found if v.claim.scale == "points" and (v.claim.value or 0) >= SHARE_MIN]
+        if shares:
+            near, rough = (sum(e <= 100 * limit for e in shares) for limit in (NEAR, ROUGH))
+            said.append(
+                f"{name}, {kind}: {len(shares)} shares of {SHARE_MIN:.0f} % and more, {near} within {100 * NEAR:.0f} "
+                f"points, {rough} within {100 * ROUGH:.0f}; median {median(shares):.0f}"
+            )
+        agree = [v.agrees for v in mine if v.agrees is not None]
+        if agree:
+            said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)} {'agree' if kind == 'trend' else 'happen'}")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
     return [*said, *([f"not run: {missing}"] if missing else []), *([f"not possible: {skipped}"] if skipped else [])]

@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from wiretime import files
 from wiretime.study import draw, report
 from wiretime.study.folder import Study
 from wiretime.study.point import simulator
@@ -44,11 +45,11 @@ def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studi
         for title, drawn in _plots(verdicts):
             if drawn is not None:
                 plots.append(report.plotted(title, *drawn, folder / report.file_name(title)))
-    report.replace(base / TABLE, _rows(summary, verdicts, plots))
+    files.replace(base / TABLE, _rows(summary, verdicts, plots))
     rows = [{"source": v.claim.source, **show.columns(v)} for v in verdicts]
     finished = {name: s for name, s in studies.items() if any(t.finished for t in s.tasks)}
     links = [(name, report.write(study).relative_to(base)) for name, study in finished.items()]
-    report.replace(base / FIGURES, _figures(finished))
+    files.replace(base / FIGURES, _figures(finished))
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -60,7 +61,7 @@ def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studi
         table=rows,
         links=links,
     )
-    return report.replace(base / PAGE, text)
+    return files.replace(base / PAGE, text)
 
 
 def _made() -> str:
@@ -90,9 +91,10 @@ def _figures(studies: Mapping[str, Study]) -> str:
 
 def publish(base: Path, target: Path) -> None:
     """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
+    target.mkdir(parents=True, exist_ok=True)
     for name in (TABLE, FIGURES):
         text = (base / name).read_text()
         for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
             (target / picture).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(base / picture, target / picture)
-        report.replace(target / name, text)
+        files.replace(target / name, text)

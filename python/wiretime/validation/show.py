@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from string import ascii_lowercase
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
+from rich.markup import escape
 
 from wiretime.search.show import COLOURS
 from wiretime.study.draw import Data
 from wiretime.tables import plain
 from wiretime.validation.claims import Claim
-from wiretime.validation.judge import NEAR, ROUGH, Verdict
+from wiretime.validation.judge import NEAR, NONE, ROUGH, Verdict
 
 SHADES = dict(zip(("like for like", "proxy", "trend", "calibrated"), COLOURS, strict=False))
 ROW = 0.27
@@ -36,6 +38,8 @@ def simulated(v: Verdict) -> str:
         return "not possible"
     if v.simulated is None:
         return "not run"
+    if v.simulated == NONE:
+        return NONE
     unit = v.claim.unit or ("%" if isinstance(v.simulated, float) else "")
     return _value(v.simulated, unit)
 
@@ -62,7 +66,8 @@ def table(verdicts: Sequence[Verdict]) -> RenderableType:
     for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
         shown = [v for v in rows if v.simulated is not None]
         for v in shown:
-            t.add_row(v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), v.claim.kind)
+            shown_as = (v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), v.claim.kind)
+            t.add_row(*map(escape, shown_as))
         if shown:
             t.add_section()
             t.add_row("", f"[dim]{source}[/dim]", "", "", "", "")
@@ -92,16 +97,13 @@ def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
         of_source = list(rows)
         lines += [f"## {source[0].upper()}{source[1:]}", ""]
         setups = dict.fromkeys((v.claim.there, v.claim.here) for v in of_source)
-        if len(setups) < len(of_source) / 4:
-            lines += [f"- {there}; here: {here}" for there, here in setups]
-            lines += [""]
-        lines += [
-            "| figure | what | published | simulated | error | kind | misfit |",
-            "|---|---|---:|---:|---:|---|---|",
-        ]
+        keys = dict(zip(setups, ascii_lowercase, strict=False))
+        lines += [f"- **{key}**: {there}; here: {here}" for (there, here), key in keys.items()]
+        lines += ["", "| figure | what | on | published | simulated | error | kind | misfit |"]
+        lines += ["|---|---|---|---:|---:|---:|---|---|"]
         for v in of_source:
-            c = columns(v)
-            shown = (c[k] for k in ("figure", "what", "published", "simulated", "error", "kind", "misfit"))
+            c = columns(v) | {"on": keys[v.claim.there, v.claim.here]}
+            shown = (c[k] for k in ("figure", "what", "on", "published", "simulated", "error", "kind", "misfit"))
             lines.append("| " + " | ".join(text.replace("|", "\\|") for text in shown) + " |")
         lines.append("")
     return "\n".join(lines)

@@ -9,15 +9,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
 from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
 from wiretime.validation import claims, execute, hardware, judge, page, show
 
-NAME = "validation"
+NAME, QUICK = "validation", "quick"
 
 
-def _measure_hardware(notes: Console, base: Path, jobs: int) -> None:
+def _measure_hardware(notes: Console, base: Path, jobs: int) -> int:
+    """Run the micro-benchmarks of the machines that are left; returns how many failed."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=32),
@@ -26,9 +28,14 @@ def _measure_hardware(notes: Console, base: Path, jobs: int) -> None:
         console=notes,
         transient=True,
     ) as bar:
-        machines = hardware.left(base)
-        shown = bar.add_task("micro-benchmarks", total=len(machines))
-        hardware.run(base, jobs, lambda _: bar.advance(shown))
+        shown = bar.add_task("micro-benchmarks", total=len(hardware.left(base)))
+        failed = 0
+        for machine, reason in hardware.run(base, jobs):
+            bar.advance(shown)
+            if reason is not None:
+                failed += 1
+                notes.print(f"failed: micro-benchmarks of {machine}: {reason}", markup=False, highlight=False)
+        return failed
 
 
 @dataclass(frozen=True)
@@ -45,24 +52,28 @@ class Asked:
 
 def run(notes: Console, screen: Console, asked: Asked) -> bool:
     """Validate; returns whether every point could be run."""
-    base = asked.base
+    # Parts of studies are not the studies: they have a folder of their own, and share the points.
+    base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
     count = progress.jobs_of(asked.jobs)
     wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), hardware.NAME])
-    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, asked.quick)
+    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, pool, asked.quick)
+    if not studies and not others:
+        raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
     with_hardware = hardware.NAME in others
-    machines = hardware.left(base) if with_hardware else []
+    machines = hardware.left(asked.base) if with_hardware else []
     _announce(notes, list(studies.values()), machines, count)
     if asked.dry_run:
         return True
     for study in studies.values():
         study.prepare(resume=True)
+    failed = 0
     if machines:
-        _measure_hardware(notes, base, count)
-    failed = progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
-    tables = judge.Tables({name: study.path for name, study in studies.items()})
+        failed += _measure_hardware(notes, asked.base, count)
+    failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
+    tables = judge.Tables(studies)
     verdicts = [judge.verdict(claim, tables) for claim in wanted]
     if with_hardware:
-        verdicts += hardware.verdicts(base)
+        verdicts += hardware.verdicts(asked.base)
     summary = judge.summary(verdicts)
     screen.print(show.table(verdicts))
     for line in summary:
