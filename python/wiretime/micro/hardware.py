@@ -1,6 +1,6 @@
 """The micro-benchmarks against published measurements.
 
-`cores.csv` and `pcie.csv` are transcribed from the project's ``hardware.csv``, where each row's source is.
+Each row of `cores.csv` and `pcie.csv` has its source: public measurements, transcribed.
 One parameter set a core; a machine changes what its data sheet says is different. A row that a parameter was calibrated
 on, or that is a parameter itself, says so; all others are predictions. Misfits stay, with their cause where known.
 """

@@ -152,7 +152,7 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             points = []
             for x in xs:
                 values = [
-                    t.row[plot.y]
+                    t.figure(plot.y)
                     for t in part
                     if t.point.place[plot.x] == x and (colour is None or t.point.place[plot.colour] == colour)
                 ]
@@ -195,7 +195,7 @@ def bars(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw a metric as bars, one for each point."""
     figure, (axes,) = _figure(1, 0.32 * len(tasks) + 1.0)
     names = [_text(t, study) for t in tasks]
-    values = [t.row[plot.y] for t in tasks]
+    values = [t.figure(plot.y) for t in tasks]
     at = range(len(tasks))
     axes.barh(at, [v or 0 for v in values], color=COLOURS[0], height=0.7)
     for i, v in enumerate(values):
@@ -407,12 +407,12 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         def others(t: Task, axis: str = axis) -> tuple[Any, ...]:
             return tuple(v for a, v in t.point.place.items() if a != axis)
 
-        base = {others(t): t.row[plot.y] for t in tasks if t.point.place[axis] == places[0]}
+        base = {others(t): t.figure(plot.y) for t in tasks if t.point.place[axis] == places[0]}
         for value in places[1:]:
             ratios = [
-                t.row[plot.y] / base[others(t)]
+                t.figure(plot.y) / base[others(t)]
                 for t in tasks
-                if t.point.place[axis] == value and base.get(others(t)) and t.row[plot.y] is not None
+                if t.point.place[axis] == value and base.get(others(t)) and t.figure(plot.y) is not None
             ]
             if ratios:
                 change = 100 * (sum(ratios) / len(ratios) - 1)

@@ -17,6 +17,7 @@ import tomlkit
 
 from wiretime import __version__, files, runs
 from wiretime.errors import WiretimeError
+from wiretime.study import metrics
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
 
@@ -47,6 +48,11 @@ class Task:
     def row(self) -> Mapping[str, Any]:
         """Its place and what it yielded, where it is finished: never again anything else."""
         return {**self.point.place, **json.loads((self.folder / one.ROW).read_text())}
+
+    def figure(self, name: str) -> Any:
+        """Return a metric: of its row, or, as ``host.NAME``, of what its run took of the host."""
+        group, _, rest = name.partition(".")
+        return self.host.get(rest) if group == metrics.HOST else self.row[name]
 
     @property
     def result(self) -> Mapping[str, Any] | None:

@@ -63,7 +63,10 @@ FATES = (
     "on_the_way", "in_rx_fifo", "held_by_host", "in_tx_path", "lost_in_reset",
 )  # fmt: skip
 OF_SEARCH = (*ONLY_OF_SEARCH, *SHARES, *(f"latency_{p}_ns" for p in PERCENTILES))
-SUFFIXES = {"_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
+# Prefix of what a run takes of the host, which is no result.
+HOST = "host"
+OF_HOST = tuple(f"{HOST}.{name}_seconds" for name in ("wall", "boot", "traffic"))
+SUFFIXES = {"_seconds": "s", "_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
 
 
 def unit(name: str) -> str:
@@ -92,14 +95,17 @@ def _paths() -> frozenset[str]:
     return frozenset({"statistics.time_ps", *counters, *fates, *times})
 
 
-def check_name(where: str, name: str, measure: str = "run") -> None:
-    """Raise where what is measured, a run or the search ``msb``, yields no metric of that name."""
+def check_name(where: str, name: str, measure: str = "run", drawn: bool = False) -> None:
+    """Raise where what is measured, a run or the search ``msb``, yields no metric of that name.
+
+    What runs take of the host can be drawn, but is in no table of results.
+    """
     if measure == "msb":
         if name not in OF_SEARCH:
             raise WiretimeError(f"{where}: no search yields it: {unknown('metric', name, OF_SEARCH)}")
         return
     plain = re.sub(r"\.\d+(?=\.)", "", name)
-    names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths())]
+    names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths()), *(OF_HOST if drawn else ())]
     if plain not in names:
         raise WiretimeError(f"{where}: no run yields it: {unknown('metric', name, names)}")
 

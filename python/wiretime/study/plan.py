@@ -237,7 +237,7 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
         check_name(f"{source}: metrics", metric, plan.study.measure)
     for plot in plan.plots:
         if plot.kind in WITH_METRIC:
-            check_name(f"{source}: plot {plot.title!r}", plot.y, plan.study.measure)
+            check_name(f"{source}: plot {plot.title!r}", plot.y, plan.study.measure, drawn=True)
         elif plot.kind in OF_RUNS and plan.study.measure != "run":
             raise WiretimeError(f'{source}: plot {plot.title!r}: {plot.kind} needs runs (measure = "run")')
         for axis in (plot.colour, plot.facet, *([plot.x] if plot.kind == "lines" else [])):

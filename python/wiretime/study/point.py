@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import wiretime
 from wiretime import __version__, paths, runs, search
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import store
@@ -23,11 +24,25 @@ FORMAT = 2
 ROW, FAILED, TRIALS = "row.json", "failed.json", "trials.json"
 
 
+# What of this package decides a row: how settings become a run, how a search goes on, what is read off a result.
+DECIDING = (
+    "apps/*.py", "search/*.py", "runs.py", "offered.py", "load.py", "request.py", "platforms.py", "packets.py",
+    "replay.py", "vm.py", "far.py", "iperf.py", "statistics.py", "study/metrics.py",
+)  # fmt: skip
+
+
+def _package() -> str:
+    folder = Path(wiretime.__file__).parent
+    files = sorted(path for pattern in DECIDING for path in folder.glob(pattern))
+    return store.digest("".join(f"{path.relative_to(folder)} {store.file_digest(path)}\n" for path in files))
+
+
 @cache
 def simulator() -> Mapping[str, str]:
-    """Return what every result depends on beside its settings: this version, its engine, QEMU and the guest."""
+    """Return what every result depends on beside its settings: this version, its parts, QEMU and the guest."""
     return {
         "wiretime": __version__,
+        "package": _package(),
         "engine": store.file_digest(paths.engine()),
         **{part.name: part.key() for part in PARTS},
     }

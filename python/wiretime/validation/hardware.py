@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from wiretime import files, platforms, vm
+from wiretime import files, paths, platforms, vm
 from wiretime.errors import WiretimeError
 from wiretime.micro import hardware
 from wiretime.setup import store
@@ -20,7 +20,7 @@ from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
 NAME = "hardware"
-SOURCE = "hardware: see platforms/ and reference/README.md"
+SOURCE = "hardware: public measurements, each row's source in micro/cores.csv and micro/pcie.csv"
 HERE, LINK = "guest/tests/bench.c on {platform}", "DMA of a device on neoverse-n1's link, generation 3 x8, no guest"
 # What one machine takes, measured on two Zen 4 cores.
 GUESS_SECONDS = 60.0
@@ -29,7 +29,8 @@ GUESS_SECONDS = 60.0
 def _file(base: Path, machine: str) -> Path:
     platform, changes = hardware.MACHINES[machine]
     table = (hardware.FOLDER / "cores.csv").read_text()
-    inputs = [dict(simulator()), platforms.load(platform, changes), table]
+    programs = [store.file_digest(paths.GUEST / "tests/bench.c"), store.file_digest(Path(hardware.__file__))]
+    inputs = [dict(simulator()), platforms.load(platform, changes), table, programs]
     return base / NAME / f"{machine}-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.json"
 
 
