@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ STYLE: Any = {
     "font.family": "sans-serif",
 }
 MARKERS = "osD^vPX"
+# Letters of an axis' label; the width of a line's label, as a share of a panel's, by letter.
+LABEL_WIDTH, LETTER = 40, 0.018
 # How far beyond the best load curves are drawn, as a factor.
 CURVE_END = 1.5
 HATCHES = ("", "///", "...")
@@ -54,15 +57,16 @@ def _name(value: Any) -> str:
 
 def _label(name: str) -> str:
     unit = metrics.unit(name)
-    return f"{metrics.meaning(name)} ({unit})" if unit else metrics.meaning(name)
+    text = f"{metrics.meaning(name)} ({unit})" if unit else metrics.meaning(name)
+    return textwrap.fill(text, LABEL_WIDTH)
 
 
 def _place(axis: str, value: Any) -> str:
-    """Return a place on an axis as a label: words say themselves what they are, figures need their axis."""
+    """Return a place on an axis as a label: words and quantities say what they are, bare figures need their axis."""
     name = _name(value)
     if axis == "packet_size":
         return f"{name} B"
-    words = isinstance(value, str) and len(name) > 3 and not name[0].isdigit()
+    words = isinstance(value, str) and len(name) > 3
     return name if words else f"{axis.rsplit('.', 1)[-1]} {name}"
 
 
@@ -78,7 +82,7 @@ End = tuple[str, float, float, str]
 def _ends(axes: Axes, lines: Sequence[End]) -> None:
     """Label lines at their right ends, apart from each other."""
     low, high = axes.get_xlim()
-    near = (high - low) * 0.1
+    near = (high - low) * LETTER * max((len(text) for text, *_ in lines), default=0)
     cluster: list[End] = []
     for line in sorted(lines, key=lambda line: line[1]):
         if cluster and line[1] - cluster[-1][1] > near:
@@ -274,7 +278,8 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         if result is None:
             return {}
         stalls = result["statistics"]["cores"][busy_cores(result)[0]]["stalls"]
-        packets = max(result["statistics"]["receive"]["delivered"], 1)
+        s = result["statistics"]
+        packets = max(s["receive"]["delivered"], s["transmit"]["frames"], 1)
         return {k: v / packets for k, v in stalls.items()}
 
     return _stacked(study, tasks, parts, "cycles of the busiest core a packet", names)
@@ -397,10 +402,13 @@ def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
 
 def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
-    """Draw what each value of an axis changes against the axis's first, all else equal, on average."""
+    """Draw what each value of an axis changes against the axis's first, all else equal.
+
+    Of all axes, on average over the others; or of the axis ``x``, at each place of the others.
+    """
     found: Data = []
     for axis, values in study.plan.axes.items():
-        if len(values) < 2:
+        if len(values) < 2 or plot.x not in ("", axis):
             continue
         places = list(dict.fromkeys(t.point.place[axis] for t in tasks))
 
@@ -409,15 +417,17 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
         base = {others(t): t.figure(plot.y) for t in tasks if t.point.place[axis] == places[0]}
         for value in places[1:]:
-            ratios = [
-                t.figure(plot.y) / base[others(t)]
+            ratios = {
+                _text(t, study, [axis]): t.figure(plot.y) / base[others(t)]
                 for t in tasks
                 if t.point.place[axis] == value and base.get(others(t)) and t.figure(plot.y) is not None
-            ]
-            if ratios:
-                change = 100 * (sum(ratios) / len(ratios) - 1)
-                found.append({"change": f"{axis}: {_name(places[0])} to {_name(value)}", "percent": change})
-    found.sort(key=lambda d: -abs(d["percent"]))
+            }
+            if ratios and not plot.x:
+                ratios = {axis: sum(ratios.values()) / len(ratios)}
+            change = f"{_name(places[0])} to {_name(value)}"
+            found += [{"change": f"{at}: {change}", "percent": 100 * (r - 1)} for at, r in ratios.items()]
+    if not plot.x:
+        found.sort(key=lambda d: -abs(d["percent"]))
     figure, (axes,) = _figure(1, 0.32 * max(len(found), 1) + 1.0)
     axes.barh(
         range(len(found)),
@@ -439,7 +449,8 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     axes.margins(x=0.2)
     axes.grid(axis="y", visible=False)
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_xlabel(f"change of {metrics.meaning(plot.y)} (%)")
+    what = f"change of {metrics.meaning(plot.y)} (%)"
+    axes.set_xlabel(textwrap.fill(f"{plot.x}: {what}" if plot.x else what, LABEL_WIDTH))
     return Drawn(figure, found, tasks)
 
 

@@ -240,7 +240,7 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
             check_name(f"{source}: plot {plot.title!r}", plot.y, plan.study.measure, drawn=True)
         elif plot.kind in OF_RUNS and plan.study.measure != "run":
             raise WiretimeError(f'{source}: plot {plot.title!r}: {plot.kind} needs runs (measure = "run")')
-        for axis in (plot.colour, plot.facet, *([plot.x] if plot.kind == "lines" else [])):
+        for axis in (plot.colour, plot.facet, *([plot.x] if plot.kind in ("lines", "sensitivity") else [])):
             if axis and axis not in plan.axes:
                 raise WiretimeError(f"{source}: plot {plot.title!r}: {unknown('axis', axis, plan.axes)}")
     return plan
