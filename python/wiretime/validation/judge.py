@@ -123,7 +123,7 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
             )
         agree = [v.agrees for v in mine if v.agrees is not None]
         if agree:
-            said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)} {'agree' if kind == 'trend' else 'happen'}")
+            said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)} agree")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
     return [*said, *([f"not run: {missing}"] if missing else []), *([f"not possible: {skipped}"] if skipped else [])]
