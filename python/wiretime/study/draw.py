@@ -92,6 +92,13 @@ def _ends(axes: Axes, lines: Sequence[End]) -> None:
     _labels(axes, cluster)
 
 
+def _finish(panels: Sequence[Axes], labels: Sequence[Sequence[End]]) -> None:
+    """Let panels, whose scale is shared, begin at zero and label their lines, once all that they show is drawn."""
+    panels[0].set_ylim(bottom=0)
+    for axes, ends in zip(panels, labels, strict=True):
+        _ends(axes, ends)
+
+
 def _labels(axes: Axes, lines: Sequence[End]) -> None:
     """Label lines that end side by side, one above the other."""
     low, high = axes.get_ylim()
@@ -145,12 +152,13 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     panels = _panels(study, tasks, plot.facet)
     figure, all_axes = _figure(len(panels))
     data: Data = []
+    labels: list[list[End]] = []
     for axes, (title, part) in zip(all_axes, panels, strict=True):
         xs = list(dict.fromkeys(t.point.place[plot.x] for t in part))
         numeric = _numeric(xs)
         at = {x: float(x) if numeric else float(i) for i, x in enumerate(xs)}
         colours = list(dict.fromkeys(t.point.place[plot.colour] for t in part)) if plot.colour else [None]
-        ends = []
+        ends: list[End] = []
         for i, colour in enumerate(colours):
             shade = COLOURS[i % len(COLOURS)]
             points = []
@@ -186,10 +194,10 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             axes.set_xscale("log", base=2)
             axes.set_xticks(list(at.values()), [_name(x) for x in xs])
             axes.minorticks_off()
-        axes.set_ylim(bottom=0)
         axes.set_xlabel(plot.x)
         axes.set_title(title, fontsize=9, loc="left")
-        _ends(axes, ends)
+        labels.append(ends)
+    _finish(all_axes, labels)
     for axes in all_axes[::2]:
         axes.set_ylabel(_label(plot.y))
     return Drawn(figure, data, tasks)
@@ -338,6 +346,7 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     panels = _panels(study, tasks, plot.facet)
     figure, all_axes = _figure(len(panels))
     data: Data = []
+    labels: list[list[End]] = []
     for axes, (title, part) in zip(all_axes, panels, strict=True):
         groups: dict[str, list[tuple[float, float]]] = {}
         for task in part:
@@ -350,7 +359,7 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
                 best = task.row["msb_gbps"] or float("inf")
                 shown = [(t["offered"] / 1e9, 100 * t["loss"]) for t in trials[2:] or trials[1:]]
                 group.extend((x, y) for x, y in shown if x <= CURVE_END * best)
-        ends = []
+        ends: list[End] = []
         for i, (name, points) in enumerate(groups.items()):
             x, y = (list(column) for column in zip(*sorted(points), strict=True))
             colour = COLOURS[i % len(COLOURS)]
@@ -359,8 +368,8 @@ def curves(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             data += [{"line": name, "offered_gbps": a, "loss_percent": b} for a, b in zip(x, y, strict=True)]
         axes.set_xlabel("offered (Gb/s)")
         axes.set_title(title, fontsize=9, loc="left")
-        axes.set_ylim(bottom=0)
-        _ends(axes, ends)
+        labels.append(ends)
+    _finish(all_axes, labels)
     for axes in all_axes[::2]:
         axes.set_ylabel("loss (%)")
     return Drawn(figure, data, tasks)

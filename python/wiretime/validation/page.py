@@ -72,8 +72,9 @@ def _made() -> str:
 
 def _rows(summary: Sequence[str], verdicts: Sequence[Verdict], plots: Sequence[Mapping[str, Any]]) -> str:
     """Return all rows and their plots as Markdown."""
-    pictures = [f"![{plot['title']}]({PLOTS}/{report.file_name(plot['title'])}.png)" for plot in plots]
-    parts = ["# Published against simulated", _made(), show.markdown(verdicts, summary), "## Plots", *pictures]
+    parts = ["# Published against simulated", _made(), show.markdown(verdicts, summary), "## Plots"]
+    for plot in plots:
+        parts += [f"*{plot['title']}*", f"![{plot['title']}]({PLOTS}/{report.file_name(plot['title'])}.png)"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,7 +86,8 @@ def _figures(studies: Mapping[str, Study]) -> str:
         about = f"`wiretime sweep {study.source}`: {done} of {len(study.tasks)} points."
         parts += [f"## {name}", study.plan.study.description, about]
         for n, plot in enumerate(study.plan.plots, 1):
-            parts.append(f"![{plot.title}]({name}/{report.PLOTS}/{report.plot_file(n, plot.title)}.png)")
+            picture = f"![{plot.title}]({name}/{report.PLOTS}/{report.plot_file(n, plot.title)}.png)"
+            parts += [f"*{plot.title}*", picture]
     return "\n\n".join(parts) + "\n"
 
 
