@@ -153,8 +153,9 @@ def models() -> str:
     lines = [
         "# Model reference",
         "",
-        "What each module of `crates/hw` says of itself: what it models, after which source, what it leaves out",
-        "and what that costs in accuracy. [How it works](../how-it-works.md) explains how they fit together.",
+        "What the modules of the models (`crates/hw`) say of themselves: what each models, after which source,",
+        "what it leaves out and what that costs in accuracy.",
+        "[How it works](../how-it-works.md) explains how they fit together.",
         "",
     ]
     for folder, title in FOLDERS.items():
