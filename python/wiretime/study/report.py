@@ -67,7 +67,7 @@ def page(**what: Any) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["figure"] = _figure_text
     template = environment.from_string((Path(__file__).parent / PAGE).read_text())
-    return template.render(**{"version": __version__, "failed": [], "links": [], "plan": None, **what})
+    return template.render(**{"version": __version__, "failed": [], "facts": [], "links": [], "plan": None, **what})
 
 
 def write(study: Study) -> Path:

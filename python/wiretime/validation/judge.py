@@ -16,6 +16,7 @@ from wiretime.validation.claims import Claim
 NEAR, ROUGH = 0.10, 0.25
 # Shares of processor time below this fit by themselves: they do not count.
 SHARE_MIN = 1.0
+KINDS = ("like for like", "proxy", "trend", "calibrated")
 # Nothing that the query looks for has happened.
 NONE = "none"
 # What the rules' SQL may use beside what DuckDB has.
@@ -101,11 +102,12 @@ def verdict(claim: Claim, tables: Tables) -> Verdict:
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
     """Return how many rows fit: by source, by machine where there are several, by kind."""
     said = []
-    groups: dict[tuple[str, ...], list[Verdict]] = {}
+    groups: dict[tuple[str, str], list[Verdict]] = {}
     for v in verdicts:
         label = f" on {v.claim.label}" if v.claim.label else ""
         groups.setdefault((f"{v.claim.source.partition(':')[0]}{label}", v.claim.kind), []).append(v)
-    for (name, kind), mine in groups.items():
+    sources = list(dict.fromkeys(name for name, _ in groups))
+    for (name, kind), mine in sorted(groups.items(), key=lambda g: (sources.index(g[0][0]), KINDS.index(g[0][1]))):
         found = [(v, abs(v.error)) for v in mine if v.error is not None]
         values = [e for v, e in found if v.claim.scale != "points"]
         if values:

@@ -53,7 +53,8 @@ def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studi
     text = report.page(
         name="validation",
         description=DESCRIPTION,
-        about="; ".join(summary),
+        about=f"{len(rows)} rows",
+        facts=summary,
         simulator=simulator(),
         plots=plots,
         table_title="Rows",

@@ -14,9 +14,9 @@ from wiretime.search.show import COLOURS
 from wiretime.study.draw import Data
 from wiretime.tables import plain
 from wiretime.validation.claims import Claim
-from wiretime.validation.judge import NEAR, NONE, ROUGH, Verdict
+from wiretime.validation.judge import KINDS, NEAR, NONE, ROUGH, Verdict
 
-SHADES = dict(zip(("like for like", "proxy", "trend", "calibrated"), COLOURS, strict=False))
+SHADES = dict(zip(KINDS, COLOURS, strict=False))
 ROW = 0.27
 
 
