@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import get_args
 
 import duckdb
 
 from wiretime.errors import WiretimeError
 from wiretime.study.folder import POINTS, TIMES, Study
-from wiretime.validation.claims import Claim
+from wiretime.validation.claims import Claim, Kind
 
 # Errors that count as near, and as rough size.
 NEAR, ROUGH = 0.10, 0.25
 # Shares of processor time below this fit by themselves: they do not count.
 SHARE_MIN = 1.0
-KINDS = ("like for like", "proxy", "trend", "calibrated")
 # Nothing that the query looks for has happened.
 NONE = "none"
 # What the rules' SQL may use beside what DuckDB has.
@@ -107,7 +107,9 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         label = f" on {v.claim.label}" if v.claim.label else ""
         groups.setdefault((f"{v.claim.source.partition(':')[0]}{label}", v.claim.kind), []).append(v)
     sources = list(dict.fromkeys(name for name, _ in groups))
-    for (name, kind), mine in sorted(groups.items(), key=lambda g: (sources.index(g[0][0]), KINDS.index(g[0][1]))):
+    for (name, kind), mine in sorted(
+        groups.items(), key=lambda g: (sources.index(g[0][0]), get_args(Kind).index(g[0][1]))
+    ):
         found = [(v, abs(v.error)) for v in mine if v.error is not None]
         values = [e for v, e in found if v.claim.scale != "points"]
         if values:

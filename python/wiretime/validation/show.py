@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from string import ascii_lowercase
+from typing import get_args
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -13,10 +14,10 @@ from rich.markup import escape
 from wiretime.search.show import COLOURS
 from wiretime.study.draw import Data
 from wiretime.tables import plain
-from wiretime.validation.claims import Claim
-from wiretime.validation.judge import KINDS, NEAR, NONE, ROUGH, Verdict
+from wiretime.validation.claims import Claim, Kind
+from wiretime.validation.judge import NEAR, NONE, ROUGH, Verdict
 
-SHADES = dict(zip(KINDS, COLOURS, strict=False))
+SHADES = dict(zip(get_args(Kind), COLOURS, strict=False))
 ROW = 0.27
 
 
