@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from wiretime.study.folder import Study, Task, query, unique
 from wiretime.tables import plain
 
 ROWS_MAX = 200
+# Tables of a sweep under way are this old at most, and at its end whole: writing them takes the points' cores.
+STORE_SECONDS = 30.0
 
 
 def span(seconds: float) -> str:
@@ -55,6 +58,11 @@ def _options(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
+def _store(studies: Sequence[Study]) -> None:
+    for study in studies:
+        study.store()
+
+
 def sweep(
     console: Console,
     name: str,
@@ -68,6 +76,7 @@ def sweep(
     # Folders, which are theirs alone.
     failed: set[Path] = set()
     count = jobs_of(jobs)
+    stored = time.monotonic()
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=32),
@@ -83,9 +92,10 @@ def sweep(
             if reason is not None:
                 failed.add(task.folder)
                 console.print(f"failed: {task.point.text()}: {reason}", markup=False, highlight=False, soft_wrap=True)
-            for study in studies:
-                if any(t.folder == task.folder for t in study.tasks):
-                    study.store()
+            nonlocal stored
+            if time.monotonic() - stored > STORE_SECONDS:
+                _store(studies)
+                stored = time.monotonic()
             over = sum(t.finished for t in tasks) + len(failed)
             left = execute.expected_seconds([t for t in tasks if t.folder not in failed], count)
             bar.update(shown, completed=over, left=f"about {span(left)} left" if over < len(tasks) else "")
@@ -93,8 +103,7 @@ def sweep(
         try:
             execute.sweep(tasks, report, jobs, cluster, studies[0].path / "cluster", _options(options))
         finally:
-            for study in studies:
-                study.store()
+            _store(studies)
     return len(failed)
 
 
