@@ -285,8 +285,8 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         result = task.result
         if result is None:
             return {}
-        stalls = result["statistics"]["cores"][busy_cores(result)[0]]["stalls"]
         s = result["statistics"]
+        stalls = s["cores"][busy_cores(result)[0]]["stalls"]
         packets = max(s["receive"]["delivered"], s["transmit"]["frames"], 1)
         return {k: v / packets for k, v in stalls.items()}
 

@@ -163,8 +163,7 @@ def _known() -> list[str]:
 
 def _check_setting(where: str, key: str) -> None:
     """Raise where nothing is called so."""
-    known = _known()
-    if _kind(key)[0] == "parameter" and key not in known:
+    if _kind(key)[0] == "parameter" and key not in (known := _known()):
         raise WiretimeError(f"{where}: {unknown('axis or setting', key, known)}")
 
 

@@ -58,6 +58,19 @@ def _options(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
+def progress(console: Console) -> Progress:
+    """Return a display of how far something is; its tasks say what is ``left``."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=console,
+        transient=True,
+    )
+
+
 def _store(studies: Sequence[Study]) -> None:
     for study in studies:
         study.store()
@@ -77,15 +90,7 @@ def sweep(
     failed: set[Path] = set()
     count = jobs_of(jobs)
     stored = time.monotonic()
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=32),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=console,
-        transient=True,
-    ) as bar:
+    with progress(console) as bar:
         shown = bar.add_task(name, total=len(tasks), completed=sum(t.finished for t in tasks), left="")
 
         def report(task: Task, reason: str | None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,8 +39,8 @@ def left(base: Path) -> list[str]:
     return [machine for machine in hardware.MACHINES if not _file(base, machine).is_file()]
 
 
-def run(base: Path, jobs: int) -> Iterator[tuple[str, str | None]]:
-    """Measure the machines that are left; yields each as it ends, with the reason where it failed."""
+def run(base: Path, machines: Sequence[str], jobs: int) -> Iterator[tuple[str, str | None]]:
+    """Measure machines; yields each as it ends, with the reason where it failed."""
 
     def one(machine: str) -> tuple[str, str | None]:
         try:
@@ -53,7 +53,7 @@ def run(base: Path, jobs: int) -> Iterator[tuple[str, str | None]]:
     (base / NAME).mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(one, left(base))
+            yield from pool.map(one, machines)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             vm.kill_all()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
@@ -18,19 +17,12 @@ from wiretime.validation import claims, execute, hardware, judge, page, show
 NAME, QUICK = "validation", "quick"
 
 
-def _measure_hardware(notes: Console, base: Path, jobs: int) -> int:
-    """Run the micro-benchmarks of the machines that are left; returns how many failed."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=32),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=notes,
-        transient=True,
-    ) as bar:
-        shown = bar.add_task("micro-benchmarks", total=len(hardware.left(base)))
+def _measure_hardware(notes: Console, base: Path, machines: Sequence[str], jobs: int) -> int:
+    """Run the micro-benchmarks of machines; returns how many failed."""
+    with progress.progress(notes) as bar:
+        shown = bar.add_task("micro-benchmarks", total=len(machines), left="")
         failed = 0
-        for machine, reason in hardware.run(base, jobs):
+        for machine, reason in hardware.run(base, machines, jobs):
             bar.advance(shown)
             if reason is not None:
                 failed += 1
@@ -68,7 +60,7 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
         study.prepare(resume=True)
     failed = 0
     if machines:
-        failed += _measure_hardware(notes, asked.base, count)
+        failed += _measure_hardware(notes, asked.base, machines, count)
     failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
     tables = judge.Tables(studies)
     verdicts = [judge.verdict(claim, tables) for claim in wanted]
