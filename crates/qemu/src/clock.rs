@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use wiretime_base::{Ps, PS_PER_NS};
 
-/// What every thread but the TCG thread sees, in ns; all timers up to here have run.
+/// Time that all of the machine has reached, in ns; all timers up to here have run.
 static PUBLISHED: AtomicI64 = AtomicI64::new(0);
 /// The running vCPU's own time, in ns.
 static LOCAL: AtomicI64 = AtomicI64::new(0);
@@ -34,8 +34,13 @@ pub fn published() -> Ps {
 
 /// QEMU reads the virtual clock. In the TCG thread that is the running vCPU's own time. What a guest instruction reads
 /// never goes backwards across vCPUs; QEMU's own reads happen at host-dependent moments and must leave no trace.
+///
+/// Other threads see power-on: an event loop that saw time pass would wake for every timer of the guest, and run it.
 pub extern "C" fn get() -> i64 {
-    if !IN_TCG.with(Cell::get) || ADVANCING.load(Relaxed) {
+    if !IN_TCG.with(Cell::get) {
+        return 0;
+    }
+    if ADVANCING.load(Relaxed) {
         return PUBLISHED.load(Relaxed);
     }
     let local = LOCAL.load(Relaxed);

@@ -240,6 +240,7 @@ impl Control {
 
     /// One message; where nobody listens any more, the run goes on to its end unheard.
     pub fn send(&mut self, message: Value) {
-        let _ = writeln!(self.output, "{message}");
+        // In one piece: whoever reads it wakes once.
+        let _ = self.output.write_all(format!("{message}\n").as_bytes());
     }
 }
