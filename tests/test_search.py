@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import _native, runs, search
+from wiretime import _native, runs, search, vm
+from wiretime.errors import WiretimeError
 from wiretime.search import maximum, ratios, rfc2544, show, sweeps
 
 
@@ -164,6 +165,22 @@ def test_a_search_without_an_answer_ends() -> None:
     assert "none" in str(show.table([f], 0.0).columns[1]._cells)  # type: ignore[attr-defined]
 
 
+def test_what_ends_one_of_several_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, killed = [], []
+    monkeypatch.setattr(vm, "kill_all", lambda: killed.append(True))
+
+    def do(item: int) -> int:
+        done.append(item)
+        if item == 1:
+            raise WiretimeError("one")
+        return -item
+
+    assert list(vm.at_once(do, [2, 3, 4])) == [-2, -3, -4] and not killed
+    with pytest.raises(WiretimeError, match="one"):
+        list(vm.at_once(do, [1, *range(5, 500)], 1))
+    assert killed and len(done) < 400
+
+
 @pytest.mark.parametrize("capacity", [3e9, 16.1e9])
 def test_loss_ratios_close_around_the_capacity(capacity: float) -> None:
     result: list[search.Ratios] = []
@@ -260,6 +277,8 @@ def test_what_cannot_be_searched_is_refused() -> None:
         (("--trial-length", "0"), "--trial-length 0: allowed are 0.1 to 100"),
         (("--plot", "/tmp/x.gif"), "--plot /tmp/x.gif: allowed are .png, .svg, .pdf"),
         (("--plot", "/nowhere/x.png"), "there is no folder /nowhere"),
+        (("--ip", "6", "--packet-sizes", "83"), "--packet-size 83: a probe in UDP over IPv6 needs 84 B and more"),
+        (("--app-args=--forward-mode=txonly",), "testpmd sends by itself here: a search needs a program"),
     ):
         done = wiretime("msb", "testpmd", *arguments)
         assert len(done.stderr.strip().splitlines()) == 1
@@ -273,3 +292,10 @@ def test_what_cannot_be_searched_is_refused() -> None:
         done = wiretime("ramp", "testpmd", *arguments)
         assert done.returncode == 2
         assert said in done.stderr, done.stderr
+    for options, said in (
+        ({"rate": "1Gbps"}, "--rate: not of a search, which finds the load itself"),
+        ({"warm_up": "1us"}, "--warmup: not of a search"),
+        ({"iperf": ("streams=2",)}, "--iperf: not of a search"),
+    ):
+        with pytest.raises(WiretimeError, match=said):
+            search.msb(runs.Request(**options), [64], 0.01, quiet)

@@ -26,6 +26,7 @@ from rich.console import Console
 from wiretime import advise, paths, platforms, runs
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
+from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.study import execute, folder
 from wiretime.study import plan as plans
 
@@ -87,6 +88,18 @@ def test_points_are_all_combinations() -> None:
             },
             "P: plot 'a': cpi needs runs",
         ),
+        (
+            {"study": {"name": "t", "measure": "msb"}, "metrics": ["msb_gbps"], "fixed": {"rate": "1Gbps"}},
+            'P: fixed: rate is of runs (measure = "run"); a search finds the load itself',
+        ),
+        (
+            {
+                "study": {"name": "t", "measure": "msb"},
+                "metrics": ["msb_gbps"],
+                "axes": {"x": [{"label": "a", "iperf.streams": 2}]},
+            },
+            "P: axis x: iperf.streams is of runs",
+        ),
         ({"axes": {"seed": [1], "queues": ["two"]}}, "P: at seed 1, queues two: queues is 'two': must be int"),
         ({"axes": {"llc.dca_ways": [99]}}, "P: at llc.dca_ways 99: "),
     ],
@@ -95,6 +108,24 @@ def test_plans_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
     with pytest.raises(WiretimeError) as e:
         folder.Study(plans.parse(table(**changes), "P"), "P", Path("nowhere"))
     assert said in str(e.value)
+
+
+@pytest.mark.parametrize("measure", ["run", "msb"])
+def test_what_a_plan_may_set_is_an_option_of_its_command(measure: str) -> None:
+    group: Any = typer.main.get_command(app)
+    known = {option for parameter in group.commands[measure].params for option in parameter.opts}
+    elsewhere = {"app", "packet_size", *(OF_ONE_LOAD if measure == "msb" else ())}
+    assert {option_of(name) for name in plans.OPTIONS if name not in elsewhere} <= known
+    assert measure == "run" or not known & {option_of(name) for name in OF_ONE_LOAD}
+
+
+def test_a_request_as_settings_of_a_plan_is_the_same_request() -> None:
+    request = Request(
+        app="memcached_dpdk", platform="gem5-n1-paper", nic="82599", cores=2, app_args="--rxd=256",
+        changes=("llc.size=2MiB", "dram=ddr5-4800"), store=("keys=100",), iperf=("streams=2",),
+    )  # fmt: skip
+    assert plans.Point({}, plans.settings_of(request), plans.About(name="t")).request() == request
+    assert plans.settings_of(Request()) == {}
 
 
 @pytest.mark.parametrize("path", sorted((paths.REPOSITORY / "experiments").glob("*.toml")), ids=lambda p: p.stem)

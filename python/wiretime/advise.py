@@ -23,6 +23,7 @@ from wiretime.apps.model import BUFFER
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
 from wiretime.study import folder
+from wiretime.study.plan import settings_of
 from wiretime.tables import of_numbers
 
 BURSTS = (1, 2, 4, 8, 16, 32, 64)
@@ -86,10 +87,7 @@ def advise(
     size = load.sizes(request.packet_size)
     bits = load.rate("--rate", rate, platform["link"], load.mean(size))
     packets_ns = float(Fraction(bits) / 8 / load.mean(size) / 10**9)
-    changes = dict(change.split("=", 1) for change in request.changes)
-    fixed: dict[str, Any] = {"app": request.app, "platform": request.platform, "packet_size": request.packet_size}
-    fixed |= {"seed": request.seed, "queues": request.queues, "app_args": request.app_args, **changes}
-    fixed |= {k: v for k in ("nic", "cores") if (v := getattr(request, k)) is not None}
+    fixed = settings_of(request)
     cores = apps.Setup(platform, request.queues, 64, {}).workers
     tell(f"bursts of {BURSTS[0]} to {BURSTS[-1]} under overload")
     found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", BURSTS, jobs)

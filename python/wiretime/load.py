@@ -200,6 +200,11 @@ def clients(count: int, think: str, timeout: str) -> dict[str, Any]:
     return {"clients": count, "think": time, "exponential": bool(colon), "timeout": timeout}
 
 
+def shortest(offset: int | None, internet: int) -> int:
+    """Return the length of the shortest frame that has room for the probe."""
+    return max(LENGTH_MIN, (PAYLOAD[internet] if offset is None else offset) + PROBE + 4)
+
+
 def probe(offset: int | None, internet: int, shortest: int) -> int:
     """Return where the probe is in a packet."""
     first = PAYLOAD[internet]

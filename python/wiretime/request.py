@@ -12,6 +12,11 @@ from wiretime import apps, platforms
 GUEST_LIMIT = "60s"
 # Where the command line calls a field otherwise.
 COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
+# What a search has no use for: its loads, and what only one load has.
+OF_ONE_LOAD = (
+    "rate", "duration", "warm_up", "follow", "clients", "think", "timeout", "peer",
+    "replay", "speed", "loops", "lenient", "key",
+)  # fmt: skip
 
 
 def option_of(field: str) -> str:

@@ -16,9 +16,10 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import wiretime._native as _native
 from wiretime import paths
@@ -29,6 +30,8 @@ from wiretime.setup.parts import GUEST, QEMU
 # Guests of this process that run now.
 _running: set[subprocess.Popen[bytes]] = set()
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 Progress = Callable[[Mapping[str, Any]], None]
 
 # The result of a trial to the next one's settings, or None where none follows.
@@ -144,6 +147,21 @@ def kill_all() -> None:
     """End every guest of this process."""
     for process in list(_running):
         process.kill()
+
+
+def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None = None) -> Iterator[Made]:
+    """Do something with guests for each of ``items``, so many at once; yields what comes of it, in their order.
+
+    ``jobs`` is the host's cores where it is not said. Whatever ends one ends all.
+    """
+    count = jobs if jobs is not None else os.cpu_count() or 1
+    with ThreadPoolExecutor(max(1, min(len(items), count))) as pool:
+        try:
+            yield from pool.map(do, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            kill_all()
+            raise
 
 
 class Machine:

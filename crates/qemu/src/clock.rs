@@ -35,7 +35,8 @@ pub fn published() -> Ps {
 /// QEMU reads the virtual clock. In the TCG thread that is the running vCPU's own time. What a guest instruction reads
 /// never goes backwards across vCPUs; QEMU's own reads happen at host-dependent moments and must leave no trace.
 ///
-/// Other threads see power-on: an event loop that saw time pass would wake for every timer of the guest, and run it.
+/// Other threads see power-on: an event loop that saw time pass would wake for every timer of the guest, and run it. What
+/// a thread arms for later (the monitor's power button at the console) happens at once.
 pub extern "C" fn get() -> i64 {
     if !IN_TCG.with(Cell::get) {
         return 0;
@@ -64,7 +65,7 @@ pub fn guest_reads() {
     GUEST_READS.store(true, Relaxed);
 }
 
-/// QEMU sets the virtual clock (from `qemu_clock_advance_virtual_time`).
+/// QEMU sets the virtual clock, or timers run up to here.
 pub extern "C" fn set(ns: i64) {
     PUBLISHED.store(ns, Relaxed);
 }

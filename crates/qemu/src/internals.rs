@@ -1,8 +1,9 @@
 //! QEMU internals that the binary exports and Wiretime relies on, beyond the plugin API, and the start-up self-test.
 //!
 //! Stock QEMU has no supported way to own time under TCG: the plugin API's time control does nothing there. So the
-//! two virtual-clock slots of class `tcg-accel-ops`, and the pointer through which every condition wait goes, are
-//! replaced. `self_test` finds the slots by asking which one QEMU calls, which proves that they are what we think.
+//! two virtual-clock slots of class `tcg-accel-ops`, the pointer through which every condition wait goes, and the function
+//! that tells the main loop of timers are replaced. The slots are found by asking which one QEMU calls, that function by
+//! its address, which proves that they are what we think.
 #![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -19,7 +20,6 @@ pub type CondWait = extern "C" fn(*mut c_void, *mut c_void, *const c_char, c_int
 pub type Cpu = *mut c_void;
 
 const CLOCK_VIRTUAL: c_int = 1;
-const ATTRS_ALL: c_int = -1;
 
 extern "C" {
     fn object_class_by_name(name: *const c_char) -> *mut c_void;
@@ -27,10 +27,9 @@ extern "C" {
     fn cpus_get_virtual_clock() -> i64;
     fn cpus_set_virtual_clock(time: i64);
     fn cpu_get_clock() -> i64;
-    fn qemu_clock_deadline_ns_all(clock: c_int, attrs: c_int) -> i64;
-    fn qemu_clock_advance_virtual_time(dest: i64) -> i64;
+    fn timerlist_deadline_ns(list: *mut usize) -> i64;
     fn qemu_clock_run_timers(clock: c_int) -> bool;
-    fn qemu_timer_notify_cb(list: *mut c_void, clock: c_int);
+    fn qemu_timer_notify_cb(opaque: *mut c_void, clock: c_int);
     static main_loop_tlg: [*mut usize; 4];
     fn bql_lock_impl(file: *const c_char, line: c_int);
     fn pci_set_irq(device: *mut c_void, level: c_int);
@@ -50,7 +49,7 @@ extern "C" {
 /// # Errors
 /// One line that says what this QEMU lacks.
 pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<CondWait, String> {
-    // SAFETY: both are plain words of static lifetime in this QEMU, accessed from its initialising thread; the slots
+    // SAFETY: both are plain words of static lifetime in this QEMU, read by others under the big lock, held here; the slots
     // tried are either null or hold the default clock function, and are put back unless they are the ones we own.
     unsafe {
         let ops = object_class_by_name(c"tcg-accel-ops".as_ptr()).cast::<usize>();
@@ -74,7 +73,9 @@ pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: Con
         if cpus_get_virtual_clock() != get() {
             return Err("the virtual clock could not be replaced".into());
         }
-        quieten_timers();
+        if !quieten_timers() {
+            return Err("what tells the main loop of timers was not found".into());
+        }
         Ok(real)
     }
 }
@@ -82,22 +83,25 @@ pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: Con
 /// The words of `QEMUTimerList` among which the function is that tells the main loop of an earlier deadline.
 const TIMER_LIST_SLOTS: std::ops::Range<usize> = 6..13;
 
-/// Keeps the guest's timers from waking the main loop, which runs none of them. Without it all works, but slower.
+/// Keeps the guest's timers from waking the main loop, which runs none of them; false where that cannot be.
 ///
 /// # Safety
-/// Called from QEMU's initialising thread.
-unsafe fn quieten_timers() {
+/// Nothing else changes timers meanwhile: the big lock is held.
+unsafe fn quieten_timers() -> bool {
     extern "C" fn nobody(_: *mut c_void, _: c_int) {}
     let ours: extern "C" fn(*mut c_void, c_int) = nobody;
-    // SAFETY: the list of the main loop's virtual timers lives as long as QEMU and is longer than what is looked at;
+    // SAFETY: the list of the main loop's virtual timers lives as long as QEMU and is no shorter than what is looked at;
     // only a word that holds the address of that very function is replaced.
     unsafe {
         let list = main_loop_tlg[CLOCK_VIRTUAL as usize];
-        for slot in TIMER_LIST_SLOTS {
-            if !list.is_null() && *list.add(slot) == qemu_timer_notify_cb as *const () as usize {
-                *list.add(slot) = ours as *const () as usize;
-            }
+        if list.is_null() {
+            return false;
         }
+        let found = TIMER_LIST_SLOTS.map(|i| list.add(i)).find(|s| **s == qemu_timer_notify_cb as *const () as usize);
+        if let Some(slot) = found {
+            *slot = ours as *const () as usize;
+        }
+        found.is_some()
     }
 }
 
@@ -135,14 +139,16 @@ unsafe fn find_slot(ops: *mut usize, probe: usize, ask: impl Fn()) -> Option<usi
     None
 }
 
-/// Nanoseconds until the next virtual timer; `None` where none is armed ("no timer" is INT64_MAX or thereabouts).
+/// Nanoseconds until the next virtual timer; `None` where none is armed. Devices' timers are all in the main loop's
+/// list; those of other event loops, which have none here, would never run.
 pub fn timer_deadline() -> Option<i64> {
-    // SAFETY: reads QEMU's timer lists, which lock themselves.
-    let d = unsafe { qemu_clock_deadline_ns_all(CLOCK_VIRTUAL, ATTRS_ALL) };
+    // SAFETY: the list lives as long as QEMU, and locks itself.
+    let d = unsafe { timerlist_deadline_ns(main_loop_tlg[CLOCK_VIRTUAL as usize]) };
     (0..1i64 << 60).contains(&d).then_some(d)
 }
 
-/// Runs every virtual timer up to `ns`, each at its own time, in the calling thread (which holds the big lock).
+/// Runs every virtual timer up to `ns`, each at its own time, in the TCG thread, which holds the big lock and for which
+/// the clock shows published time.
 ///
 /// QEMU's own function for this also wakes every event loop, to have it look at its timers: at each of some ten thousand
 /// steps of a boot, for nothing, since timers run here alone.
@@ -154,15 +160,9 @@ pub fn run_timers(ns: i64) {
             return;
         }
         // SAFETY: called from the TCG thread with the big lock held.
-        let ran = unsafe {
+        unsafe {
             cpus_set_virtual_clock(due);
-            qemu_clock_run_timers(CLOCK_VIRTUAL)
-        };
-        if !ran {
-            // It is in the list of another event loop.
-            // SAFETY: as above.
-            unsafe { qemu_clock_advance_virtual_time(ns) };
-            return;
+            qemu_clock_run_timers(CLOCK_VIRTUAL);
         }
     }
 }

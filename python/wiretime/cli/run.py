@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import (
-    apps,
-    far,
-    load,
-    offered,
-    platforms,
-    report,
-    runs,
-)
-from wiretime.apps.user import HUGEPAGES_MIB
-from wiretime.cli.base import (
-    AppArgs,
-    Application,
-    Changes,
-    Cores,
-    DropClasses,
-    NicName,
-    PlatformName,
-    Ports,
-    Queues,
-    Seed,
-    app,
-    notes,
-    screen,
-)
+from wiretime import far, load, offered, platforms, report, runs
+from wiretime.cli.base import AppArgs, Application, Changes, Cores, NicName, PlatformName, Queues, app, notes, screen
+from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 
 
@@ -65,9 +44,9 @@ class _Display:
 
 
 @app.command("run")
+@with_request()
 def run_command(
-    application: Application,
-    platform: PlatformName = platforms.DEFAULT,
+    request: runs.Request,
     packet_size: Annotated[
         str, typer.Option(help="Frame bytes, FCS included: 256; 64,128; 64:7,570:4,1518:1; 64-1518; imix.")
     ] = "256",
@@ -80,55 +59,11 @@ def run_command(
         typer.Option(help="Traffic before the measurement, simulated.", show_default="500us; none of a trace"),
     ] = None,
     follow: Annotated[str, typer.Option(help="Longest time to follow the measured packets to their end.")] = "5ms",
-    seed: Seed = 1,
-    changes: Changes = None,
-    app_args: AppArgs = "",
-    app_commands: Annotated[
-        str | None, typer.Option(help="Commands for the application's prompt, such as 'set fwd macswap retry; start'.")
-    ] = None,
-    kernel_args: Annotated[
-        str, typer.Option(help="Further arguments of the guest's kernel, such as mitigations=off.")
-    ] = "",
-    timestamp_offset: Annotated[
-        int | None, typer.Option(help="Where the probe is in the packet.", show_default="42; 62 with --ip 6")
-    ] = None,
-    guest_limit: Annotated[
-        str, typer.Option(help="Longest simulated time for the guest to get ready.")
-    ] = runs.GUEST_LIMIT,
     interval: Annotated[str, typer.Option(help="Step of a time series of all counters; 0ns: none.")] = "0ns",
     with_profile: Annotated[bool, typer.Option("--profile", help="Charge cycles to symbols; needs --out.")] = False,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    ports: Ports = None,
-    arrivals: Annotated[
-        str, typer.Option(help="constant, poisson, burst:N, on-off:TIME, ramp:PERCENT:TIME.")
-    ] = "constant",
-    flows: Annotated[
-        int | None, typer.Option(help="UDP flows of each generator (default 1; 1024 with --queues).")
-    ] = None,
-    flow_spread: Annotated[str, typer.Option(help=f"Flows' shares of the packets: {load.SPREADS}.")] = "round-robin",
-    flow_vary: Annotated[
-        str, typer.Option(help="What tells flows apart: ports (and addresses beyond 57344), or addresses.")
-    ] = "ports",
-    ip: Annotated[int, typer.Option(help="Version of the internet protocol: 4 or 6.")] = 4,
     iperf: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What the iperf3 client does: protocol, reverse, streams, length, ..."),
-    ] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option(help="Files that a program of yours needs; they are beside it, in /opt.")
-    ] = None,
-    role: Annotated[
-        str, typer.Option(help="What a program of yours does with packets: forwards, answers, consumes, sends.")
-    ] = "forwards",
-    kernel: Annotated[
-        bool, typer.Option("--kernel", help="A program of yours uses the kernel's stack; `wtctl mark 1` starts.")
-    ] = False,
-    hugepages: Annotated[int, typer.Option(help="MiB of huge pages for a program of yours.")] = HUGEPAGES_MIB,
-    store: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What a key-value store's clients do: keys, requests, key, value, ..."),
     ] = None,
     clients: Annotated[
         int | None, typer.Option(help="Closed loop: so many clients of each port, who wait for answers.")
@@ -154,7 +89,6 @@ def run_command(
     peer: Annotated[
         str, typer.Option(help="What is at the other end of the wire: generator, or host (a second simulated one).")
     ] = "generator",
-    drop_classes: DropClasses = "wiretime",
     trace: Annotated[
         str | None, typer.Option(metavar="BEGIN+LENGTH", help="Timeline of this time of the measurement; needs --out.")
     ] = None,
@@ -164,34 +98,15 @@ def run_command(
     ] = None,
 ) -> None:
     """Run an application on a simulated server under the load generator."""
-    request = runs.Request(
-        app=application,
-        platform=platform,
+    request = replace(
+        request,
         packet_size=packet_size,
         rate=rate,
         duration=duration,
         warm_up=warmup,
         follow=follow,
-        seed=seed,
-        changes=tuple(changes or ()),
-        app_args=app_args,
-        app_commands=app_commands,
-        kernel_args=kernel_args,
-        timestamp_offset=timestamp_offset,
-        guest_limit=guest_limit,
         interval=interval,
         profile=with_profile,
-        nic=nic,
-        cores=cores,
-        queues=queues,
-        ports=ports,
-        arrivals=arrivals,
-        flows=flows,
-        flow_spread=flow_spread,
-        flow_vary=flow_vary,
-        internet=ip,
-        own=apps.Own(tuple(files or ()), role, kernel, hugepages),
-        store=tuple(store or ()),
         iperf=tuple(iperf or ()),
         clients=clients,
         think=think,
@@ -202,7 +117,6 @@ def run_command(
         lenient=lenient,
         key=key,
         capture=capture,
-        drop_classes=drop_classes,
         peer=peer,
         trace=trace,
     )

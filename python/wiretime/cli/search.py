@@ -8,62 +8,11 @@ from typing import Annotated
 
 import typer
 
-from wiretime import (
-    apps,
-    load,
-    offered,
-    platforms,
-    runs,
-    search,
-)
-from wiretime.cli.base import (
-    STANDARD_SIZES,
-    AppArgs,
-    Application,
-    Changes,
-    Cores,
-    DropClasses,
-    Loss,
-    NicName,
-    OneSize,
-    PlatformName,
-    PlotFile,
-    Ports,
-    Queues,
-    Seed,
-    Sizes,
-    TrialLength,
-    app,
-    notes,
-    screen,
-)
+from wiretime import apps, load, offered, runs, search
+from wiretime.cli.base import STANDARD_SIZES, Loss, OneSize, PlotFile, Sizes, TrialLength, app, notes, screen
+from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 from wiretime.search import show
-
-
-def _request(
-    application: str,
-    platform: str,
-    changes: list[str] | None,
-    app_args: str,
-    seed: int,
-    nic: str | None,
-    cores: int | None,
-    queues: int,
-    ports: int | None,
-) -> runs.Request:
-    """Return the run that a search varies."""
-    return runs.Request(
-        application,
-        platform,
-        seed=seed,
-        changes=tuple(changes or ()),
-        app_args=app_args,
-        nic=nic,
-        cores=cores,
-        queues=queues,
-        ports=ports,
-    )
 
 
 def _sizes(application: str, packet_sizes: str) -> list[int]:
@@ -90,9 +39,9 @@ def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
 
 
 @app.command("msb")
+@with_request()
 def msb_command(
-    application: Application,
-    platform: PlatformName = platforms.DEFAULT,
+    request: runs.Request,
     packet_sizes: Sizes = STANDARD_SIZES,
     loss: Loss = 1.0,
     ndr_pdr: Annotated[
@@ -101,22 +50,12 @@ def msb_command(
     seeds: Annotated[int, typer.Option(help="Seeds, one boot each: the spread of the result.")] = 1,
     trial_length: TrialLength = 1.0,
     plot: PlotFile = None,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    ports: Ports = None,
-    seed: Seed = 1,
-    drop_classes: DropClasses = "wiretime",
-    changes: Changes = None,
-    app_args: AppArgs = "",
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
-    request = replace(request, drop_classes=drop_classes)
-    sizes, threshold = _sizes(application, packet_sizes), search.share(loss)
+    sizes, threshold = _sizes(request.app, packet_sizes), search.share(loss)
     if plot is not None:
         show.check_plot(plot)
-    title = f"{application} on {platform}"
+    title = f"{request.app} on {request.platform}"
     if ndr_pdr:
         if seeds != 1:
             raise WiretimeError("--seeds: not with --ndr-pdr, which repeats its trials")
@@ -128,78 +67,52 @@ def msb_command(
     def tell_of(seed: int) -> search.Tell:
         return _tell if seeds == 1 else lambda t: notes.print(f"seed {seed} {show.line_of(t)}", highlight=False)
 
-    runs, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
-    _draw([trial for found in runs[0] for trial in (*found.trials, *found.around)], plot, title)
-    screen.print(show.table(runs[0], threshold))
+    by_seed, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
+    _draw([trial for found in by_seed[0] for trial in (*found.trials, *found.around)], plot, title)
+    screen.print(show.table(by_seed[0], threshold))
     if seeds > 1:
         screen.print(show.spreads(spreads, seeds))
 
 
 @app.command("advise")
+@with_request("testpmd", without=("ports", "files", "role", "kernel", "hugepages"))
 def advise_command(
-    application: Application = "testpmd",
+    request: runs.Request,
     rate: Annotated[str, typer.Option(help=f"Offered load: {load.RATES}.")] = offered.RATE,
     packet_size: OneSize = 256,
     loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 0.0,
     jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
-    platform: PlatformName = platforms.DEFAULT,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    seed: Seed = 1,
-    changes: Changes = None,
-    app_args: AppArgs = "",
 ) -> None:
     """Say how many receive descriptors a rate needs: by arithmetic, and the smallest ring that does in simulation."""
     from wiretime import advise  # which runs studies, and loads what they are made with
 
-    request = replace(
-        _request(application, platform, changes, app_args, seed, nic, cores, queues, None), packet_size=packet_size
-    )
-
     def tell(what: str) -> None:
         notes.print(what, highlight=False)
 
-    screen.print(advise.show(advise.advise(request, rate, loss, jobs, tell)))
+    screen.print(advise.show(advise.advise(replace(request, packet_size=packet_size), rate, loss, jobs, tell)))
 
 
 @app.command("rfc2544")
+@with_request()
 def rfc2544_command(
-    application: Application,
-    platform: PlatformName = platforms.DEFAULT,
+    request: runs.Request,
     packet_sizes: Sizes = STANDARD_SIZES,
     trial_length: TrialLength = 1.0,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    ports: Ports = None,
-    seed: Seed = 1,
-    changes: Changes = None,
-    app_args: AppArgs = "",
 ) -> None:
     """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
-    found = search.benchmarks(request, _sizes(application, packet_sizes), _tell, trial_length)
+    found = search.benchmarks(request, _sizes(request.app, packet_sizes), _tell, trial_length)
     screen.print(show.benchmarks(found))
 
 
 @app.command("latency")
+@with_request()
 def latency_command(
-    application: Application,
-    platform: PlatformName = platforms.DEFAULT,
+    request: runs.Request,
     packet_size: OneSize = 256,
     loss: Loss = 1.0,
     trial_length: TrialLength = 1.0,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    ports: Ports = None,
-    seed: Seed = 1,
-    changes: Changes = None,
-    app_args: AppArgs = "",
 ) -> None:
     """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
     threshold = search.share(loss)
     found, trials = search.latency(request, packet_size, threshold, _tell, trial_length)
     screen.print(show.table([found], threshold))
@@ -208,28 +121,20 @@ def latency_command(
 
 
 @app.command("ramp")
+@with_request()
 def ramp_command(
-    application: Application,
-    platform: PlatformName = platforms.DEFAULT,
+    request: runs.Request,
     packet_size: OneSize = 256,
     first: Annotated[str, typer.Option("--from", help=f"First rate: {load.RATES}.")] = "10%",
     last: Annotated[str, typer.Option("--to", help="Last rate.")] = "100%",
     steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 10,
     trial_length: TrialLength = 1.0,
     plot: PlotFile = None,
-    nic: NicName = None,
-    cores: Cores = None,
-    queues: Queues = 1,
-    ports: Ports = None,
-    seed: Seed = 1,
-    changes: Changes = None,
-    app_args: AppArgs = "",
 ) -> None:
     """Offer one rate after the other, in one boot: bandwidth against loss."""
-    request = _request(application, platform, changes, app_args, seed, nic, cores, queues, ports)
     if plot is not None:
         show.check_plot(plot)
     rates = search.rates(request, packet_size, first, last, steps)
     trials = search.ramp(request, packet_size, rates, _tell, trial_length)
-    _draw(trials, plot, f"{application} on {platform}")
+    _draw(trials, plot, f"{request.app} on {request.platform}")
     screen.print(show.curve(trials))

@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from wiretime import apps, load, runs
+from wiretime.apps.model import SENDS
 from wiretime.errors import WiretimeError
+from wiretime.request import OF_ONE_LOAD, option_of
 from wiretime.search.trials import Asked, Length, Steps
 
 Found = TypeVar("Found")
@@ -20,15 +22,26 @@ FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
 AGEING, AGEING_RATE = "10ms", 5e9
 # What finds out whether the program runs; any link carries it.
 WAKING, WAKING_SHARE = "0.1%", 0.001
-SHORTEST = 64
 
 
 def link(request: runs.Request) -> dict[str, Any]:
     """Return the link's parameters, the request checked."""
     if apps.find(request.app, request.own).traffic == "iperf":
         raise WiretimeError(f"{request.app} finds its rate by itself: `wiretime run {request.app}`")
-    found: dict[str, Any] = runs.check(replace(request, rate=WAKING)).platform["link"]
+    usual = runs.Request()
+    for name in (*OF_ONE_LOAD, "iperf"):
+        if getattr(request, name) != getattr(usual, name):
+            raise WiretimeError(f"{option_of(name)}: not of a search, which finds the load itself")
+    checked = runs.check(replace(request, rate=WAKING))
+    if checked.command.role == SENDS:
+        raise WiretimeError(f"{request.app} sends by itself here: a search needs a program that takes a load")
+    found: dict[str, Any] = checked.platform["link"]
     return found
+
+
+def _shortest(request: runs.Request) -> int:
+    """Return the length of the shortest packets that a search may offer; stores' requests count as these."""
+    return load.shortest(request.timestamp_offset, request.internet)
 
 
 def line(request: runs.Request, size: int) -> float:
@@ -55,10 +68,10 @@ def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:
     return rate, f"{int(seconds * 1e9)}ns"
 
 
-def _aged(steps: Steps, rate: float, duration: str) -> Steps:
+def _aged(steps: Steps, size: int, rate: float, duration: str) -> Steps:
     """Have the program's buffers used in every order before the first trial."""
     yield {
-        "size": SHORTEST,
+        "size": size,
         "rate": f"{int(rate)}bps",
         "arrivals": {"kind": "poisson"},
         "idle": "0ns",
@@ -77,10 +90,11 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
     checked = runs.check(waking)
     base = checked.settings["load"]
     # The same for whatever sizes follow, so that boots do not differ by them.
-    rate = int(line(request, SHORTEST) * WAKING_SHARE)
-    shortest = {**base, "sizes": {"kind": "fixed", "size": SHORTEST}, "rate": f"{rate}bps"}
+    size = _shortest(request)
+    rate = int(line(request, size) * WAKING_SHARE)
+    shortest = {**base, "sizes": {"kind": "fixed", "size": size}, "rate": f"{rate}bps"}
     waking = replace(waking, engine={**(request.engine or {}), "load": shortest})
-    aged = _aged(steps, *_ageing(checked, line(request, SHORTEST)))
+    aged = _aged(steps, size, *_ageing(checked, line(request, size)))
     woken = False
 
     def on_trial(result: dict[str, Any]) -> Asked | None:

@@ -6,9 +6,7 @@ which is then bisected, every trial from the backlog that the overload has left 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
@@ -153,17 +151,6 @@ class Spread:
         return stdev(self.values) if len(self.values) > 1 else 0.0
 
 
-def _at_once(requests: Sequence[runs.Request], search: Callable[[runs.Request], list[Found]]) -> list[list[Found]]:
-    """Search for all requests, on all of the host's cores; whatever ends one ends all."""
-    with ThreadPoolExecutor(max_workers=min(len(requests), os.cpu_count() or 1)) as pool:
-        try:
-            return list(pool.map(search, requests))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            vm.kill_all()
-            raise
-
-
 def over_seeds(
     request: runs.Request,
     sizes: Sequence[int],
@@ -179,7 +166,7 @@ def over_seeds(
     if seeds == 1:
         runs = [msb(request, sizes, threshold, tell(request.seed), factor)]
     else:
-        runs = _at_once(requests, lambda r: msb(r, sizes, threshold, tell(r.seed), factor))
+        runs = list(vm.at_once(lambda r: msb(r, sizes, threshold, tell(r.seed), factor), requests))
     spreads = []
     for i, size in enumerate(sizes):
         values = [one[i].best.offered for one in runs if one[i].best is not None]  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wiretime import platforms
 from wiretime.errors import WiretimeError, unknown
-from wiretime.request import Request, option_of
+from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.study.metrics import check_name
 
 POINTS_MAX = 100_000
@@ -130,6 +130,15 @@ class Point:
         return ", ".join(f"{axis} {text_of(value)}" for axis, value in self.place.items())
 
 
+def settings_of(request: Request) -> dict[str, Value]:
+    """Return what a plan would write for a request: what is other than by default, of what plans may set."""
+    usual = Request()
+    found = {name: value for name in OPTIONS if (value := getattr(request, name)) != getattr(usual, name)}
+    named = [(f"{group}.", text) for group in NAMED for text in getattr(request, group)]
+    pairs = [(prefix, *text.partition("=")) for prefix, text in (*(("", c) for c in request.changes), *named)]
+    return {**found, **{prefix + key: value for prefix, key, _, value in pairs}}
+
+
 def _kind(key: str) -> tuple[str, str]:
     """Return what a setting is: option, argument, parameter, or one of the named groups and the name in it."""
     group, dot, rest = key.partition(".")
@@ -161,13 +170,17 @@ def _known() -> list[str]:
     return [*OPTIONS, *(key for key, _ in platforms.parameters()), "dram"]
 
 
-def _check_setting(where: str, key: str) -> None:
-    """Raise where nothing is called so."""
+def _check_setting(where: str, key: str, measure: str) -> None:
+    """Raise where nothing is called so, or what is measured has no use for it."""
+    if measure == "msb" and (key in OF_ONE_LOAD or key.startswith("iperf.")):
+        raise WiretimeError(f'{where}: {key} is of runs (measure = "run"); a search finds the load itself')
     if _kind(key)[0] == "parameter" and key not in (known := _known()):
         raise WiretimeError(f"{where}: {unknown('axis or setting', key, known)}")
 
 
-def _places(source: str, name: str, values: Sequence[Value | dict[str, Value]]) -> list[tuple[Value, list[Setting]]]:
+def _places(
+    source: str, name: str, values: Sequence[Value | dict[str, Value]], measure: str
+) -> list[tuple[Value, list[Setting]]]:
     """Return the places of an axis: label, and what is set there."""
     if not values:
         raise WiretimeError(f"{source}: axis {name} is empty")
@@ -183,10 +196,10 @@ def _places(source: str, name: str, values: Sequence[Value | dict[str, Value]]) 
             raise WiretimeError(f"{source}: axis {name}: a table needs a label")
         settings = [(k, v) for k, v in value.items() if k != "label"]
         for key, _ in settings:
-            _check_setting(f"{source}: axis {name}", key)
+            _check_setting(f"{source}: axis {name}", key, measure)
         found.append((value["label"], settings))
     if not bundles:
-        _check_setting(f"{source}: axes", name)
+        _check_setting(f"{source}: axes", name, measure)
     return found
 
 
@@ -227,7 +240,7 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
         where = ".".join(str(part) for part in first["loc"])
         raise WiretimeError(f"{source}: {where}: {first['msg'].lower()}") from None
     for key in plan.fixed:
-        _check_setting(f"{source}: fixed", key)
+        _check_setting(f"{source}: fixed", key, plan.study.measure)
         if key in plan.axes:
             raise WiretimeError(f"{source}: {key} is fixed and an axis")
     if not plan.axes:
@@ -247,7 +260,7 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
 
 def points(plan: Plan, source: str) -> list[Point]:
     """Return all points of a plan, the last axis running fastest."""
-    axes = {name: _places(source, name, values) for name, values in plan.axes.items()}
+    axes = {name: _places(source, name, values, plan.study.measure) for name, values in plan.axes.items()}
     count = 1
     for places in axes.values():
         count *= len(places)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from wiretime import files, paths, platforms, vm
@@ -40,7 +39,7 @@ def left(base: Path) -> list[str]:
 
 
 def run(base: Path, machines: Sequence[str], jobs: int) -> Iterator[tuple[str, str | None]]:
-    """Measure machines; yields each as it ends, with the reason where it failed."""
+    """Measure machines; yields each, in their order, with the reason where it failed."""
 
     def one(machine: str) -> tuple[str, str | None]:
         try:
@@ -51,13 +50,7 @@ def run(base: Path, machines: Sequence[str], jobs: int) -> Iterator[tuple[str, s
         return machine, None
 
     (base / NAME).mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            yield from pool.map(one, machines)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            vm.kill_all()
-            raise
+    yield from vm.at_once(one, machines, jobs)
 
 
 def verdicts(base: Path) -> list[Verdict]:
