@@ -299,3 +299,10 @@ def test_what_cannot_be_searched_is_refused() -> None:
     ):
         with pytest.raises(WiretimeError, match=said):
             search.msb(runs.Request(**options), [64], 0.01, quiet)
+
+
+def test_a_search_offers_what_a_run_offers() -> None:
+    done = wiretime("msb", "testpmd", "--ip", "6", "--packet-sizes", "128", "--trial-length", "0.2", "--flows", "64")
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("128 B")]
+    assert 25 < float(row[2]) < 36 and row[3] == "Gb/s"
