@@ -278,6 +278,19 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert execute.expected_seconds(study.tasks, 1) == 0 and study.store() == 2
 
 
+def test_time_left_follows_what_points_took_and_how_long_they_are(tmp_path: Path) -> None:
+    axes = {"duration": ["20us", "2ms", "20ms"]}
+    study = folder.Study(plans.parse(table(axes=axes, fixed={"warm_up": "500us"}), "P"), "P", tmp_path)
+    before = [execute.expected_seconds([task], 1) for task in study.tasks]
+    assert before[0] < before[1] < before[2] and before[1] == execute.GUESS_SECONDS["run"]
+    assert execute.expected_seconds(study.tasks, 2) == pytest.approx(sum(before) / 2)
+    done = study.tasks[1].folder
+    done.mkdir(parents=True)
+    (done / "row.json").write_text("{}")
+    (done / "time.json").write_text(json.dumps({"seconds": 3 * before[1]}))
+    assert execute.expected_seconds(study.tasks, 1) == pytest.approx(3 * (before[0] + before[2]))
+
+
 class Workers:
     """A pool whose workers the host kills at chosen points."""
 

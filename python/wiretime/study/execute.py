@@ -7,6 +7,7 @@ to run beside the cluster's; the points of a study have nothing to say to each o
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import statistics
@@ -21,15 +22,18 @@ from typing import Any, Protocol
 
 import submitit
 
-from wiretime import vm
+import wiretime._native as _native
+from wiretime import apps, vm
 from wiretime.errors import WiretimeError
+from wiretime.offered import CONNECTION_TIME, DURATION, WARM_UP
 from wiretime.request import Request
 from wiretime.study import point as one
 from wiretime.study.folder import Task
 
 LOOK_SECONDS = 0.2
-# What a point takes where none of its application has been timed: boot and a short measurement, or a search. Measured
-# on two Zen 4 cores, two at once; scaled by what others have taken since.
+# What a point takes where none of its application has been timed: boot and a measurement of the usual length, or a
+# search. Measured on two Zen 4 cores, two at once; scaled by what others have taken since.
+BOOT_SECONDS = 6.0
 GUESS_SECONDS = {"run": 15.0, "msb": 50.0}
 SLOW_SECONDS = {("iperf3", "run"): 25.0, ("memcached", "msb"): 110.0, ("udpecho", "msb"): 90.0, ("ping", "msb"): 60.0}
 CLUSTERS = ("slurm", "local")
@@ -109,20 +113,31 @@ def _kind(task: Task) -> tuple[str, str]:
     return str(task.point.settings.get("app", Request.app)), task.point.about.measure
 
 
-def _guess(kind: tuple[str, str]) -> float:
-    return SLOW_SECONDS.get(kind, GUESS_SECONDS[kind[1]])
+def _length(task: Task) -> float:
+    """Return how many times as long as usual its run, or the trials of its search, are."""
+    settings, about = task.point.settings, task.point.about
+    if about.measure == "msb":
+        return about.trial_length
+    app = apps.APPS.get(_kind(task)[0])
+    usual = (CONNECTION_TIME, CONNECTION_TIME) if app is not None and app.kernel else (WARM_UP, DURATION)
+    asked = (str(settings.get("warm_up", usual[0])), str(settings.get("duration", usual[1])))
+    return sum(map(_native.parse_duration, asked)) / sum(map(_native.parse_duration, usual))
+
+
+def _guess(task: Task) -> float:
+    kind = _kind(task)
+    return BOOT_SECONDS + (SLOW_SECONDS.get(kind, GUESS_SECONDS[kind[1]]) - BOOT_SECONDS) * _length(task)
 
 
 def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
     """Return how long what is left will take, by what finished points took: those of the same application first."""
-    taken: dict[tuple[str, str], list[float]] = {}
+    paces: dict[tuple[str, str], list[float]] = {}
     for task in tasks:
         if task.finished and task.seconds is not None:
-            taken.setdefault(_kind(task), []).append(task.seconds)
-    guessed = sum(_guess(kind) * len(seconds) for kind, seconds in taken.items())
-    pace = sum(map(sum, taken.values())) / guessed if guessed else 1.0
-    left = [_kind(t) for t in tasks if not t.finished]
-    seconds = sum(statistics.fmean(taken[kind]) if kind in taken else _guess(kind) * pace for kind in left)
+            paces.setdefault(_kind(task), []).append(task.seconds / _guess(task))
+    of_any = statistics.fmean(itertools.chain(*paces.values())) if paces else 1.0
+    left = [task for task in tasks if not task.finished]
+    seconds = sum(_guess(t) * (statistics.fmean(paces[_kind(t)]) if _kind(t) in paces else of_any) for t in left)
     return seconds / max(1, min(jobs, len(left)))
 
 
