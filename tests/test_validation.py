@@ -141,7 +141,8 @@ def test_what_is_not_there_is_said() -> None:
     ]  # fmt: skip
     text = judge.summary([absent, skipped, misfit, unexplained, fits])
     assert text == [
-        "S, like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1", "not possible: 1",
+        "S, like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1",
+        "not possible: 1, each says why",
     ]  # fmt: skip
     written = show.markdown([absent, skipped, misfit], text)
     assert "| fig1 | a | a | 50 Gb/s | 100 Gb/s | +100 % | like for like | because |" in written
@@ -176,7 +177,7 @@ def test_a_validation_ends_in_a_page(tmp_path: Path) -> None:
     assert dry.returncode == 0 and "validation: 3 points of 1 studies; about " in dry.stderr and not out.exists()
     done = wiretime("validate", "--only", "altra", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert "gem5 study, proxy: 1 values" in done.stdout and "gem5 study, trend: 2 of 2 agree" in done.stdout
+    assert "gem5 study, proxy: 1 value," in done.stdout and "gem5 study, trend: 2 of 2 agree" in done.stdout
     page = (out / "validation.html").read_text()
     assert 'href="altra/report.html"' in page and (out / "altra/report.html").is_file()
     assert "forwards all that its client offered, 16 Gb/s" in (out / "rows.md").read_text()

@@ -107,7 +107,8 @@ def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     w = work(result)
     several = f"mean of {w.cores} cores; " if w.cores > 1 else ""
     row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
-    row("misses a packet", f"{w.l1d_misses:.2f}", f"L1D loads; L2 {w.l2_misses:.2f}, LLC {w.llc_misses:.2f}")
+    beyond = f"L2 {w.l2_misses:.2f}, LLC {w.llc_misses:.2f}, prefetches included"
+    row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
 
 
 def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:

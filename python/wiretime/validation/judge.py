@@ -99,6 +99,10 @@ def verdict(claim: Claim, tables: Tables) -> Verdict:
     return Verdict(claim, simulated, error(claim, simulated), agrees)
 
 
+def _many(found: Sequence[float], what: str) -> str:
+    return f"{len(found)} {what}{'s'[: len(found) != 1]}"
+
+
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
     """Return how many rows fit: by source, by machine where there are several, by kind."""
     said = []
@@ -115,19 +119,24 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         if values:
             near, rough = (sum(e <= limit for e in values) for limit in (NEAR, ROUGH))
             said.append(
-                f"{name}, {kind}: {len(values)} values, {near} within {100 * NEAR:.0f} %, {rough} within "
+                f"{name}, {kind}: {_many(values, 'value')}, {near} within {100 * NEAR:.0f} %, {rough} within "
                 f"{100 * ROUGH:.0f} %; median error {100 * median(values):.0f} %"
             )
         shares = [e for v, e in found if v.claim.scale == "points" and (v.claim.value or 0) >= SHARE_MIN]
         if shares:
             near, rough = (sum(e <= 100 * limit for e in shares) for limit in (NEAR, ROUGH))
             said.append(
-                f"{name}, {kind}: {len(shares)} shares of {SHARE_MIN:.0f} % and more, {near} within {100 * NEAR:.0f} "
-                f"points, {rough} within {100 * ROUGH:.0f}; median {median(shares):.0f}"
+                f"{name}, {kind}: {_many(shares, 'share')} of {SHARE_MIN:.0f} % and more, {near} within "
+                f"{100 * NEAR:.0f} points, {rough} within {100 * ROUGH:.0f}; median error {median(shares):.0f} points"
             )
         agree = [v.agrees for v in mine if v.agrees is not None]
         if agree:
-            said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)} agree")
+            what = "" if kind == "trend" else " classes of drops"
+            said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
-    return [*said, *([f"not run: {missing}"] if missing else []), *([f"not possible: {skipped}"] if skipped else [])]
+    return [
+        *said,
+        *([f"not run: {missing}"] if missing else []),
+        *([f"not possible: {skipped}, each says why"] if skipped else []),
+    ]

@@ -1,4 +1,5 @@
-//! Where cycles go: each cycle in which nothing is dispatched has one cause (a CPI stack).
+//! Where cycles go: each wait of dispatch has one cause (a CPI stack). It counts from the cycle in which dispatch stops,
+//! which may have dispatched some: where waits are short, `base` is less than instructions over the dispatch width.
 //!
 //! A full reorder buffer is charged to what its head waits for; a full queue to the longest access under way, else to
 //! itself. What overlaps with the cause is not charged.
@@ -49,7 +50,7 @@ pub const CAUSES: usize = Cause::Barrier as usize + 1;
 stats! {
     /// Cycles by cause: a CPI stack. They add up to the core's cycles.
     pub struct StallStats {
-        base: "cycles", "cycles in which instructions were dispatched";
+        base: "cycles", "dispatch did not wait";
         core: "cycles", "waited for results inside the core, L1D hits among them";
         l1i_miss: "cycles", "waited for instructions from beyond the L1I";
         itlb_miss: "cycles", "waited for the translation of an instruction's address";
