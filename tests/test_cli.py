@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import wiretime
 from wiretime import platforms
+from wiretime.cli.request import request_of
+from wiretime.request import Request
 
 BAD = [
     (["run", "testpmd", "--platform", "amper-altra"], "unknown platform 'amper-altra'; did you mean ampere-altra?"),
@@ -160,3 +162,7 @@ def test_the_schema_fits_the_platforms() -> None:
 
     for name in platforms.names():
         jsonschema.validate(json.loads(json.dumps(platforms.load(name))), dict(platforms.schema()))
+
+
+def test_options_have_the_defaults_of_a_request() -> None:
+    assert request_of("testpmd") == Request()
