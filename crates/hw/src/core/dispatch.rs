@@ -20,33 +20,35 @@ impl Core {
             return (t, dispatch);
         }
         let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
-        (self.wait(t, room, cause), room << FRACTION)
+        (room, self.wait(dispatch, room, cause))
     }
 
-    /// Dispatch waits for what is full; each wait has its cause.
+    /// Dispatch waits for what is full; each wait has its cause. Returns its new position.
     #[inline(never)]
-    pub(super) fn wait_for_room(&mut self, t: u64, q: Quick) -> u64 {
-        let mut t = self.wait(t, self.rob.available(), self.commit_cause);
+    pub(super) fn wait_for_room(&mut self, dispatch: u64, q: Quick) -> u64 {
+        let mut at = self.wait(dispatch, self.rob.available(), self.commit_cause);
         if !self.in_order {
-            let full = if self.pending.0 > t { self.pending.1 } else { Cause::Registers };
+            let full = if self.pending.0 > at >> FRACTION { self.pending.1 } else { Cause::Registers };
             if q.flags & WRITES_INTEGER != 0 {
-                t = self.wait(t, self.integer_registers.available(), full);
+                at = self.wait(at, self.integer_registers.available(), full);
             }
             if q.flags & WRITES_VECTOR != 0 {
-                t = self.wait(t, self.vector_registers.available(), full);
+                at = self.wait(at, self.vector_registers.available(), full);
             }
         }
         if q.flags & LOADS != 0 {
-            t = self.wait(t, self.loads.available(), self.commit_cause);
+            at = self.wait(at, self.loads.available(), self.commit_cause);
         }
         if q.flags & STORES != 0 {
-            t = self.wait(t, self.stores.available(), self.store_cause);
+            at = self.wait(at, self.stores.available(), self.store_cause);
         }
-        t
+        at
     }
 
+    /// Dispatch waits at position `from` until a cycle; returns its new position.
     #[inline]
     pub(super) fn wait(&mut self, from: u64, until: u64, cause: Cause) -> u64 {
+        let until = until << FRACTION;
         if until <= from {
             return from;
         }
@@ -56,14 +58,12 @@ impl Core {
 
     /// Issues in program order: returns the position behind it, and when it starts.
     pub(super) fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
-        let now = dispatch >> FRACTION;
-        let fetched = self.wait(now, self.fetch, self.fetch_cause);
-        let mut t = self.wait_for_room(fetched, q);
-        t = self.wait(t, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
+        let fetched = self.wait(dispatch, self.fetch, self.fetch_cause);
+        let mut at = self.wait_for_room(fetched, q);
+        at = self.wait(at, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
         let slot = self.slots[q.class as usize % SLOTS];
-        let start = self.ports.reserve(t, slot.ports, slot.interval);
-        self.wait(t, start, Cause::Queue);
-        let position = if start > now { start << FRACTION } else { dispatch };
-        (position + self.dispatch_step, start)
+        let start = self.ports.reserve(at >> FRACTION, slot.ports, slot.interval);
+        at = self.wait(at, start, Cause::Queue);
+        (at + self.dispatch_step, start)
     }
 }

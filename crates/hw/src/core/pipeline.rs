@@ -306,8 +306,8 @@ impl Core {
                 let mut t = dispatch >> FRACTION;
                 let queue = queue as usize % QUEUES;
                 if self.fetch > t {
-                    t = self.wait(t, self.fetch, self.fetch_cause);
-                    dispatch = t << FRACTION;
+                    dispatch = self.wait(dispatch, self.fetch, self.fetch_cause);
+                    t = self.fetch;
                 }
                 if self.queues[queue].full() {
                     (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
@@ -341,8 +341,8 @@ impl Core {
                 (dispatch, start) = self.issue_in_order(*q, dispatch, operands);
             } else {
                 if self.fetch > t {
-                    t = self.wait(t, self.fetch, self.fetch_cause);
-                    dispatch = t << FRACTION;
+                    dispatch = self.wait(dispatch, self.fetch, self.fetch_cause);
+                    t = self.fetch;
                 }
                 let mut room = 0;
                 if !roomy {
@@ -355,8 +355,8 @@ impl Core {
                     room = room.max(self.further_room(*q));
                 }
                 if room > t {
-                    t = self.wait_for_room(t, *q);
-                    dispatch = t << FRACTION;
+                    dispatch = self.wait_for_room(dispatch, *q);
+                    t = dispatch >> FRACTION;
                 }
                 let queue = queue as usize % QUEUES;
                 if self.queues[queue].full() {

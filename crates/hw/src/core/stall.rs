@@ -1,9 +1,10 @@
-//! Where cycles go: each wait of dispatch has one cause (a CPI stack). It counts from the cycle in which dispatch stops,
-//! which may have dispatched some: where waits are short, `base` is less than instructions over the dispatch width.
+//! Where cycles go: each wait of dispatch has one cause (a CPI stack). It counts from the slot in which dispatch stops, so
+//! that what is left, `base`, is instructions over the dispatch width.
 //!
 //! A full reorder buffer is charged to what its head waits for; a full queue to the longest access under way, else to
 //! itself. What overlaps with the cause is not charged.
 
+use super::pipeline::FRACTION;
 use wiretime_base::stats;
 
 /// Why dispatch waits.
@@ -50,7 +51,7 @@ pub const CAUSES: usize = Cause::Barrier as usize + 1;
 stats! {
     /// Cycles by cause: a CPI stack. They add up to the core's cycles.
     pub struct StallStats {
-        base: "cycles", "dispatch did not wait";
+        base: "cycles", "dispatched, as many instructions a cycle as the core can";
         core: "cycles", "waited for results inside the core, L1D hits among them";
         l1i_miss: "cycles", "waited for instructions from beyond the L1I";
         itlb_miss: "cycles", "waited for the translation of an instruction's address";
@@ -70,7 +71,7 @@ stats! {
     }
 }
 
-/// Cycles by cause.
+/// Waits by cause, in fractions of a cycle as positions of dispatch have them.
 pub struct Stalls([u64; CAUSES]);
 
 impl Default for Stalls {
@@ -81,15 +82,15 @@ impl Default for Stalls {
 
 impl Stalls {
     #[inline]
-    pub fn add(&mut self, cause: Cause, cycles: u64) {
-        self.0[cause as usize] += cycles;
+    pub fn add(&mut self, cause: Cause, wait: u64) {
+        self.0[cause as usize] += wait;
     }
 
     /// As statistics, for a core that has spent `cycles`.
     pub fn stats(&self, cycles: u64) -> StallStats {
-        let at = |c: Cause| self.0[c as usize];
+        let at = |c: Cause| self.0[c as usize] >> FRACTION;
         StallStats {
-            base: cycles.saturating_sub(self.0.iter().sum()),
+            base: cycles.saturating_sub(self.0.iter().map(|wait| wait >> FRACTION).sum()),
             core: at(Cause::Core),
             l1i_miss: at(Cause::L1i),
             itlb_miss: at(Cause::Itlb),

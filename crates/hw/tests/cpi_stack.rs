@@ -1,0 +1,69 @@
+//! The CPI stack: causes add up to the core's cycles, and what is left is instructions over the dispatch width.
+
+use wiretime_hw::core::{BlockRef, Branch, Class, Core, Flat, MemEvent, MemKind, MicroOp, Quick};
+use wiretime_hw::memory::MemorySystem;
+use wiretime_hw::params::Platform;
+
+const TURNS: u64 = 20_000;
+
+/// A chain of `length` instructions on one register, a load at its head, a branch at its end.
+fn block(length: usize, chained: bool) -> Vec<MicroOp> {
+    (0..length)
+        .map(|i| {
+            let mut op = MicroOp::new(if i == 0 {
+                Class::Load
+            } else if i + 1 == length {
+                Class::Branch
+            } else {
+                Class::Alu
+            });
+            match op.class {
+                Class::Branch => op.branch = Branch::Conditional,
+                _ => {
+                    op.reads(if chained { 1 } else { 29 }).writes(if chained { 1 } else { i as u8 });
+                }
+            }
+            op
+        })
+        .collect()
+}
+
+#[test]
+fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
+    for text in [include_str!("../../../platforms/ampere-altra.toml"), include_str!("../../../platforms/in-order.toml")]
+    {
+        let p: Platform = toml::from_str(text).expect("a platform");
+        for (length, chained, lines) in [(4, false, 1), (7, true, 1), (12, false, 4096), (9, true, 1 << 18)] {
+            let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 2));
+            let ops = block(length, chained);
+            let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+            let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+            for turn in 0..TURNS {
+                let paddr = 0x8000_0000 + turn * 7919 % lines * 64;
+                let access = MemEvent { paddr, vaddr: paddr, value: 0, index: 0, kind: MemKind::Load };
+                core.run(block, 0, length, &[access], Some(block.paddr), &mut memory, &mut Flat);
+            }
+            let (s, cycles) = (core.stall_stats(), core.stats().cycles);
+            let waits = s.core
+                + s.l1i_miss
+                + s.itlb_miss
+                + s.branch_mispredict
+                + s.fetch
+                + s.exception
+                + s.issue_queue_full
+                + s.registers_full
+                + s.l2_hit
+                + s.llc_hit
+                + s.snoop
+                + s.dram
+                + s.dtlb_miss
+                + s.store_queue_full
+                + s.device
+                + s.barrier;
+            assert_eq!(s.base + waits, cycles);
+            let dispatched = (TURNS * length as u64) as f64 / f64::from(p.core.dispatch_width);
+            let base = s.base as f64;
+            assert!((base / dispatched - 1.0).abs() < 0.01, "{base} of {cycles} cycles, {dispatched} dispatching");
+        }
+    }
+}
