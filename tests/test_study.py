@@ -27,7 +27,7 @@ from wiretime import advise, paths, platforms, runs
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
 from wiretime.request import OF_ONE_LOAD, Request, option_of
-from wiretime.study import execute, folder
+from wiretime.study import execute, folder, show
 from wiretime.study import plan as plans
 
 PLOTS = ("lines", "bars", "curves", "drops", "latency", "hops", "cpi", "occupancy", "sensitivity")
@@ -289,6 +289,20 @@ def test_time_left_follows_what_points_took_and_how_long_they_are(tmp_path: Path
     (done / "row.json").write_text("{}")
     (done / "time.json").write_text(json.dumps({"seconds": 3 * before[1]}))
     assert execute.expected_seconds(study.tasks, 1) == pytest.approx(3 * (before[0] + before[2]))
+
+
+def test_points_whose_host_time_is_drawn_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = table(plots=[{"title": "a", "kind": "bars", "y": "host.traffic_seconds"}])
+    together = folder.Study(plans.parse(table(axes={"packet_size": [64, 300]}), "P"), "P", tmp_path / "a", "../points")
+    alone = folder.Study(plans.parse(timed, "Q"), "Q", tmp_path / "b", "../points")
+    asked: list[tuple[list[Any], int | None]] = []
+    monkeypatch.setattr(execute, "sweep", lambda tasks, _report, jobs, *_: asked.append(([*tasks], jobs)))
+    for study in (together, alone):
+        study.prepare(False)
+    show.sweep(Console(quiet=True), "t", [together, alone], 2)
+    assert [([t.point.settings["packet_size"] for t in tasks], jobs) for tasks, jobs in asked] == [
+        ([64, 128], 1), ([300], 2),
+    ]  # fmt: skip
 
 
 class Workers:

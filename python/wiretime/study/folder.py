@@ -103,6 +103,12 @@ class Study:
             machine = machines[known]
             self.tasks.append(Task(point, machine, self.points / one.key(point, machine)))
 
+    @property
+    def alone(self) -> bool:
+        """Whether its points run one at a time: where host times are drawn, which others would lengthen."""
+        names = (*self.plan.metrics, *(plot.y for plot in self.plan.plots))
+        return any(name.startswith(f"{metrics.HOST}.") for name in names)
+
     def text(self) -> str:
         """Return the plan as a file."""
         return tomlkit.dumps(self.plan.model_dump(exclude_defaults=True))
