@@ -445,13 +445,15 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         height=0.7,
     )
     for i, d in enumerate(found):
+        # What is nothing as it is shown is no loss.
+        shown = round(d["percent"], 1) + 0.0
         axes.annotate(
-            f"{d['percent']:+.1f} %",
+            f"{shown:+.1f} %",
             (d["percent"], i),
-            (3 if d["percent"] >= 0 else -3, 0),
+            (3 if shown >= 0 else -3, 0),
             textcoords="offset points",
             va="center",
-            ha="left" if d["percent"] >= 0 else "right",
+            ha="left" if shown >= 0 else "right",
         )
     axes.set_yticks(range(len(found)), [d["change"] for d in found])
     axes.invert_yaxis()
