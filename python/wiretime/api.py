@@ -162,7 +162,7 @@ def sweep(
     loaded = plans.load(Path(plan)) if isinstance(plan, str | Path) else plans.parse(plan, source)
     study = folder.Study(loaded, source, Path(out) if out else Path("studies") / loaded.study.name)
     study.prepare(resume)
-    execute.sweep(study.tasks, lambda _task, _reason: None, 1 if study.alone else jobs)
+    execute.sweep_studies([study], lambda _task, _reason: None, jobs)
     study.store()
     return Study(study.path)
 

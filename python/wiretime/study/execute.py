@@ -28,7 +28,7 @@ from wiretime.errors import WiretimeError
 from wiretime.offered import CONNECTION_TIME, DURATION, WARM_UP
 from wiretime.request import Request
 from wiretime.study import point as one
-from wiretime.study.folder import Task
+from wiretime.study.folder import Study, Task, unique
 
 LOOK_SECONDS = 0.2
 # What a point takes where none of its application has been timed: boot and a measurement of the usual length, or a
@@ -136,8 +136,9 @@ def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
         if task.finished and task.seconds is not None:
             paces.setdefault(_kind(task), []).append(task.seconds / _guess(task))
     of_any = statistics.fmean(itertools.chain(*paces.values())) if paces else 1.0
+    pace = {kind: statistics.fmean(mine) for kind, mine in paces.items()}
     left = [task for task in tasks if not task.finished]
-    seconds = sum(_guess(t) * (statistics.fmean(paces[_kind(t)]) if _kind(t) in paces else of_any) for t in left)
+    seconds = sum(_guess(t) * pace.get(_kind(t), of_any) for t in left)
     return seconds / max(1, min(jobs, len(left)))
 
 
@@ -162,6 +163,21 @@ def sweep(
                 report(task, "its process was killed")
             return
         left = lost
+
+
+def sweep_studies(
+    studies: Sequence[Study],
+    report: Report,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Run the points of studies, each once: first those that have to be alone on this machine, one at a time."""
+    alone = unique([study for study in studies if study.alone and cluster is None])
+    apart = {task.folder for task in alone}
+    others = [task for task in unique(studies) if task.folder not in apart]
+    for tasks, at_once in ((alone, 1), (others, jobs)):
+        sweep(tasks, report, at_once, cluster, studies[0].path / "cluster", options)
 
 
 def _round(using: Submission, tasks: Sequence[Task], report: Report) -> list[Task]:

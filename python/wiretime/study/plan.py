@@ -134,9 +134,8 @@ def settings_of(request: Request) -> dict[str, Value]:
     """Return what a plan would write for a request: what is other than by default, of what plans may set."""
     usual = Request()
     found = {name: value for name in OPTIONS if (value := getattr(request, name)) != getattr(usual, name)}
-    named = [(f"{group}.", text) for group in NAMED for text in getattr(request, group)]
-    pairs = [(prefix, *text.partition("=")) for prefix, text in (*(("", c) for c in request.changes), *named)]
-    return {**found, **{prefix + key: value for prefix, key, _, value in pairs}}
+    texts = [*request.changes, *(f"{group}.{text}" for group in NAMED for text in getattr(request, group))]
+    return {**found, **{key: value for key, _, value in (text.partition("=") for text in texts)}}
 
 
 def _kind(key: str) -> tuple[str, str]:

@@ -105,12 +105,8 @@ def sweep(
             left = execute.expected_seconds([t for t in tasks if t.folder not in failed], count)
             bar.update(shown, completed=over, left=f"about {span(left)} left" if over < len(tasks) else "")
 
-        alone = unique([study for study in studies if study.alone and cluster is None])
-        apart = {task.folder for task in alone}
-        others = [task for task in tasks if task.folder not in apart]
         try:
-            for part, at_once in ((alone, 1), (others, jobs)):
-                execute.sweep(part, report, at_once, cluster, studies[0].path / "cluster", _options(options))
+            execute.sweep_studies(studies, report, jobs, cluster, _options(options))
         finally:
             _store(studies)
     return len(failed)
