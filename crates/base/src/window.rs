@@ -1,0 +1,248 @@
+//! A limited number of units, each held for a while: credits, tags, bus slots, miss-status registers, walkers.
+//!
+//! Requests need not come in order of time. One waits for those that were asked for at its time or before, and for no
+//! other: what is booked ahead never delays what is earlier. Units can then be held twice for a while, by the earlier
+//! request and by the later one that had been told its time before.
+
+use crate::Ps;
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    asked: Ps,
+    until: Ps,
+    units: u64,
+}
+
+/// In which order units come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// In the order in which they were asked for.
+    InOrder,
+    /// Each when its own time is over.
+    AnyOrder,
+}
+
+/// Units in flight. Times are in the owner's unit: picoseconds, or cycles of one clock.
+#[derive(Clone, Debug)]
+pub struct Window {
+    units: u64,
+    order: Return,
+    /// By the time at which they are given back.
+    holds: VecDeque<Hold>,
+    /// Of these so many have been given back for all that asks at `latest` or later; the others hold `used`.
+    back: usize,
+    used: u64,
+    latest: Ps,
+}
+
+impl Window {
+    /// Room for `units` at a time.
+    #[must_use]
+    pub fn new(units: u64, order: Return) -> Self {
+        Self { units: units.max(1), order, holds: VecDeque::with_capacity(64), back: 0, used: 0, latest: 0 }
+    }
+
+    /// When `units` that are asked for at `t` are there; what is larger than the window takes all of it.
+    #[inline]
+    pub fn ready(&mut self, t: Ps, units: u64) -> Ps {
+        let units = units.min(self.units);
+        if t < self.latest {
+            return self.ready_before_others(t, units);
+        }
+        let mut start = t;
+        while let Some(hold) = self.holds.get(self.back) {
+            if hold.until > start {
+                if self.used + units <= self.units {
+                    break;
+                }
+                start = hold.until;
+            }
+            self.used -= hold.units;
+            self.back += 1;
+        }
+        start
+    }
+
+    /// The same where later requests have been entered already.
+    fn ready_before_others(&self, t: Ps, units: u64) -> Ps {
+        let (mut used, mut start) = (self.used_at(t), t);
+        let mut ahead = self.holds.iter().skip(self.holds.partition_point(|h| h.until <= t)).filter(|h| h.asked <= t);
+        while used + units > self.units {
+            let Some(hold) = ahead.next() else { break };
+            start = hold.until;
+            used -= hold.units;
+        }
+        start
+    }
+
+    fn used_at(&self, t: Ps) -> u64 {
+        let ahead = self.holds.iter().rev().take_while(|h| h.until > t);
+        ahead.filter(|h| h.asked <= t).map(|h| h.units).sum()
+    }
+
+    /// Whether a unit is free at `t`, for those who do not wait.
+    #[inline]
+    #[must_use]
+    pub fn free(&self, t: Ps) -> bool {
+        self.used_at(t) < self.units
+    }
+
+    /// `units` that were asked for at `asked` are taken until `until`.
+    #[inline]
+    pub fn hold(&mut self, asked: Ps, until: Ps, units: u64) {
+        let units = units.min(self.units);
+        let mut until = until;
+        if self.order == Return::InOrder {
+            let before = if asked >= self.latest {
+                self.holds.back().map(|h| h.until)
+            } else {
+                self.holds.iter().rev().find(|h| h.asked <= asked).map(|h| h.until)
+            };
+            until = until.max(before.unwrap_or(0));
+        }
+        self.latest = self.latest.max(asked);
+        let hold = Hold { asked, until, units };
+        let mut at = self.holds.len();
+        while at > 0 && self.holds[at - 1].until > until {
+            at -= 1;
+        }
+        if at == self.holds.len() {
+            self.holds.push_back(hold);
+        } else {
+            self.holds.insert(at, hold);
+        }
+        if at < self.back {
+            self.back += 1;
+        } else {
+            self.used += units;
+        }
+    }
+
+    /// Nobody asks at a time before `t` any more: what was given back until then is forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        while let Some(hold) = self.holds.front() {
+            if hold.until > t {
+                break;
+            }
+            if self.back > 0 {
+                self.back -= 1;
+            } else {
+                self.used -= hold.units;
+            }
+            self.holds.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn waits_for_the_oldest() {
+        let mut w = Window::new(4, Return::InOrder);
+        for until in [100, 200] {
+            assert_eq!(w.ready(10, 2), 10);
+            w.hold(10, until, 2);
+        }
+        assert_eq!(w.ready(20, 1), 100);
+        w.hold(20, 300, 1);
+        assert_eq!(w.ready(150, 4), 300, "all of it: everything must be back");
+        assert_eq!(w.ready(400, 9), 400, "more than there is takes what there is");
+    }
+
+    #[test]
+    fn in_any_order_the_first_that_is_done_makes_room() {
+        let mut w = Window::new(2, Return::AnyOrder);
+        for until in [100, 50] {
+            assert_eq!(w.ready(0, 1), 0);
+            w.hold(0, until, 1);
+        }
+        assert_eq!(w.ready(10, 1), 50);
+        assert!(!w.free(49) && w.free(50));
+    }
+
+    #[test]
+    fn later_requests_do_not_hold_what_an_earlier_one_wants() {
+        let mut w = Window::new(1, Return::InOrder);
+        assert_eq!(w.ready(5_000_000, 1), 5_000_000);
+        w.hold(5_000_000, 6_000_000, 1);
+        assert_eq!(w.ready(100, 1), 100);
+        w.hold(100, 700, 1);
+        assert_eq!(w.ready(200, 1), 700, "but those before it do");
+    }
+
+    type Request = (u64, u64, u64);
+
+    /// Asks in this order; returns when each got its units.
+    fn play(units: u64, order: Return, requests: &[Request]) -> Vec<Ps> {
+        let mut w = Window::new(units, order);
+        let mut starts = Vec::new();
+        for &(t, length, wanted) in requests {
+            let start = w.ready(t, wanted);
+            w.hold(t, start + length, wanted);
+            starts.push(start);
+        }
+        starts
+    }
+
+    proptest! {
+        /// Whatever is asked for after `t`, and whenever it is entered, those before get what they would without it.
+        #[test]
+        fn what_is_booked_ahead_never_delays_what_is_earlier(
+            requests in prop::collection::vec((0u64..5000, 1u64..300, 1u64..4), 1..60),
+            later in prop::collection::vec((5000u64..20_000_000, 1u64..10_000, 1u64..4), 1..60),
+            fifo in any::<bool>(),
+        ) {
+            let order = if fifo { Return::InOrder } else { Return::AnyOrder };
+            let alone = play(6, order, &requests);
+            let mut mixed = Vec::new();
+            let (mut a, mut b) = (requests.iter(), later.iter());
+            loop {
+                let pair = (b.next(), a.next());
+                if pair == (None, None) { break; }
+                mixed.extend(pair.0.into_iter().chain(pair.1).copied());
+            }
+            let together = play(6, order, &mixed);
+            let of_earlier: Vec<Ps> = mixed.iter().zip(&together).filter(|(r, _)| r.0 < 5000).map(|(_, &s)| s).collect();
+            prop_assert_eq!(of_earlier, alone);
+        }
+
+        /// In order of time, no more units are out than there are, and nobody waits while there is room.
+        #[test]
+        fn in_order_never_more_than_there_is(mut requests in prop::collection::vec((0u64..3000, 1u64..300, 1u64..4), 1..80)) {
+            requests.sort_unstable();
+            for order in [Return::InOrder, Return::AnyOrder] {
+                let starts = play(6, order, &requests);
+                let out = |t: Ps| -> u64 {
+                    requests.iter().zip(&starts).filter(|(r, &s)| s <= t && t < s + r.1).map(|(r, _)| r.2).sum()
+                };
+                for (i, (&(t, _, wanted), &start)) in requests.iter().zip(&starts).enumerate() {
+                    prop_assert!(out(start) <= 6);
+                    prop_assert!(start >= t);
+                    if order == Return::AnyOrder && start > t {
+                        let before: u64 = requests[..i].iter().zip(&starts)
+                            .filter(|(r, &s)| s + r.1 > start - 1).map(|(r, _)| r.2).sum();
+                        prop_assert!(before + wanted > 6, "waits although there is room");
+                    }
+                }
+            }
+        }
+
+        /// Forgetting what nobody can reach changes nothing.
+        #[test]
+        fn forgetting_changes_nothing(mut requests in prop::collection::vec((0u64..5000, 1u64..300, 1u64..4), 1..80)) {
+            requests.sort_unstable_by_key(|r| r.0 / 500);
+            let all = play(6, Return::AnyOrder, &requests);
+            let mut w = Window::new(6, Return::AnyOrder);
+            for (&(t, length, wanted), &expected) in requests.iter().zip(&all) {
+                w.reached(t / 500 * 500);
+                let start = w.ready(t, wanted);
+                w.hold(t, start + length, wanted);
+                prop_assert_eq!(start, expected);
+            }
+        }
+    }
+}
