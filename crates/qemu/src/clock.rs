@@ -97,17 +97,14 @@ pub fn next_timer() -> Option<Ps> {
 /// QEMU waits for a condition. The TCG thread does so only when all vCPUs idle (called with the big lock held):
 /// then time jumps to the next timer or device event, and the wait returns at once.
 pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_char, line: c_int) {
-    let e = engine();
-    let really_wait = |e: &crate::engine::Engine| {
-        if let Some(real) = e.real_wait {
-            real(cond, mutex, file, line);
-        }
-    };
-    // SAFETY: plain queries of QEMU's state.
+    let really_wait = || internals::real_wait(cond, mutex, file, line);
+    // Any thread of QEMU comes here: the engine is the TCG thread's, and at exit the main thread's, which has stopped the
+    // other one. SAFETY: plain query of QEMU's state.
     if !IN_TCG.with(Cell::get) || !unsafe { internals::runstate_is_running() } {
-        really_wait(e);
+        really_wait();
         return;
     }
+    let e = engine();
     crate::execute::finish_all(e);
     // Without progress of the guest, let go of the big lock now and then, or the main loop cannot shut QEMU down.
     e.turns.dry_waits = if e.turns.blocks_at_wait == e.turns.blocks { e.turns.dry_waits + 1 } else { 0 };
@@ -126,7 +123,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         let timer = next_timer();
         let device = e.run.next_device_time(timer);
         let Some(t) = [timer, device].into_iter().flatten().min() else {
-            really_wait(e);
+            really_wait();
             return;
         };
         if e.run.host_speed() {

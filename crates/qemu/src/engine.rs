@@ -2,7 +2,7 @@
 
 use crate::api::{self, Info};
 use crate::control::{Config, Control};
-use crate::internals::{self, CondWait, Cpu};
+use crate::internals::{self, Cpu};
 use crate::run::Run;
 use crate::translate::Blocks;
 use crate::turns::{Turns, Vcpu};
@@ -22,8 +22,6 @@ pub struct Engine {
     pub blocks: Blocks,
     pub run: Run,
     pub control: Control,
-    /// QEMU's own condition wait, which ours falls back to.
-    pub real_wait: Option<CondWait>,
     /// Registers x0 to x30, sp, pc, and those behind address translation.
     registers: [*mut c_void; REGISTERS],
     register_buffer: *mut api::GByteArray,
@@ -69,7 +67,6 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
         blocks: Blocks::default(),
         run,
         control,
-        real_wait: None,
         registers: [ptr::null_mut(); REGISTERS],
         // SAFETY: glib is part of QEMU.
         register_buffer: unsafe { api::g_byte_array_new() },
@@ -116,9 +113,8 @@ extern "C" fn reset_done(_: *mut c_void) {
 extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     let e = engine();
     if e.vcpus.is_empty() {
-        match internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
-            Ok(real) => e.real_wait = Some(real),
-            Err(problem) => misfit(&problem),
+        if let Err(problem) = internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
+            misfit(&problem);
         }
         match find_registers() {
             Ok(registers) => e.registers = registers,

@@ -7,6 +7,7 @@
 #![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::sync::OnceLock;
 
 /// QEMU's `run_on_cpu_data`.
 #[repr(C)]
@@ -48,7 +49,7 @@ extern "C" {
 ///
 /// # Errors
 /// One line that says what this QEMU lacks.
-pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<CondWait, String> {
+pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<(), String> {
     // SAFETY: both are plain words of static lifetime in this QEMU, read by others under the big lock, held here; the slots
     // tried are either null or hold the default clock function, and are put back unless they are the ones we own.
     unsafe {
@@ -68,7 +69,8 @@ pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: Con
         if slot.is_null() {
             return Err("symbol qemu_cond_wait_func is missing".into());
         }
-        let real = *slot;
+        // Known before ours is called, by whichever thread.
+        let _ = REAL_WAIT.set(*slot);
         *slot = wait;
         if cpus_get_virtual_clock() != get() {
             return Err("the virtual clock could not be replaced".into());
@@ -76,7 +78,17 @@ pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: Con
         if !quieten_timers() {
             return Err("what tells the main loop of timers was not found".into());
         }
-        Ok(real)
+        Ok(())
+    }
+}
+
+/// QEMU's own condition wait, which ours falls back to.
+static REAL_WAIT: OnceLock<CondWait> = OnceLock::new();
+
+/// Waits as QEMU would.
+pub fn real_wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_char, line: c_int) {
+    if let Some(wait) = REAL_WAIT.get() {
+        wait(cond, mutex, file, line);
     }
 }
 
