@@ -1,8 +1,9 @@
 //! A calendar of occupied intervals: how every shared resource (bus, bank, link direction) is modelled.
 //!
 //! Requests of different cores and of out-of-order loads do not arrive in time order; one `busy_until` would charge
-//! them queueing that never happened. A calendar accepts any arrival inside its window and takes the first gap.
-//! Arrivals older than the window are served from the window's start: the error is bounded by the window.
+//! them queueing that never happened. A calendar accepts any arrival and takes the first gap, so that what is booked
+//! ahead never delays what is over before it begins. What no requester can reach any more is forgotten when the owner
+//! says so: by the slowest requester's time, never by the latest booking.
 
 use crate::Ps;
 use std::collections::VecDeque;
@@ -14,21 +15,19 @@ const NEAR: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Calendar {
     busy: VecDeque<(Ps, Ps)>,
-    window: Ps,
-    floor: Ps,
     occupied: Ps,
 }
 
-impl Calendar {
-    /// A free resource that remembers at least `window` ps behind its latest booking.
-    #[must_use]
-    pub fn new(window: Ps) -> Self {
-        Self { busy: VecDeque::with_capacity(64), window, floor: 0, occupied: 0 }
+impl Default for Calendar {
+    /// A free resource.
+    fn default() -> Self {
+        Self { busy: VecDeque::with_capacity(64), occupied: 0 }
     }
+}
 
+impl Calendar {
     /// Books `service` ps in the first gap at or after `arrival`; returns the start.
     pub fn reserve(&mut self, arrival: Ps, service: Ps) -> Ps {
-        let arrival = arrival.max(self.floor);
         self.occupied += service;
         // Nearly every booking goes behind the last one.
         match self.busy.back_mut() {
@@ -38,7 +37,6 @@ impl Calendar {
                 } else {
                     self.busy.push_back((arrival, arrival + service));
                 }
-                self.forget(arrival);
                 return arrival;
             }
             None => {
@@ -56,7 +54,6 @@ impl Calendar {
         if service > 0 {
             self.insert(i, start, start + service);
         }
-        self.forget(start);
         start
     }
 
@@ -87,10 +84,9 @@ impl Calendar {
         }
     }
 
-    fn forget(&mut self, now: Ps) {
-        let keep = now.saturating_sub(self.window);
-        while self.busy.len() > 1 && self.busy[0].1 < keep {
-            self.floor = self.busy[0].1;
+    /// Nobody asks for a time before `t` any more: bookings that end by then are forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        while self.busy.front().is_some_and(|&(_, end)| end <= t) {
             self.busy.pop_front();
         }
     }
@@ -115,7 +111,7 @@ mod tests {
 
     #[test]
     fn takes_the_first_gap() {
-        let mut c = Calendar::new(1_000_000);
+        let mut c = Calendar::default();
         assert_eq!(c.reserve(100, 10), 100);
         assert_eq!(c.reserve(200, 10), 200);
         assert_eq!(c.reserve(50, 10), 50, "an earlier arrival does not queue behind later ones");
@@ -125,9 +121,37 @@ mod tests {
     }
 
     proptest! {
+        /// What is entered for later, however far ahead and whenever, changes nothing that is over before it.
+        #[test]
+        fn what_is_booked_ahead_never_delays_what_is_earlier(
+            requests in prop::collection::vec((0u64..10_000, 1u64..50), 1..100),
+            later in prop::collection::vec((0u64..20_000_000, 1u64..5_000), 1..100),
+        ) {
+            let (mut alone, mut mixed) = (Calendar::default(), Calendar::default());
+            let starts: Vec<u64> = requests.iter().map(|r| alone.reserve(r.0, r.1)).collect();
+            let over = requests.iter().zip(&starts).map(|(r, s)| s + r.1).max().unwrap_or(0);
+            for (i, l) in later.iter().enumerate() {
+                mixed.reserve(over + l.0, l.1);
+                if let (Some(r), Some(&start)) = (requests.get(i), starts.get(i)) {
+                    prop_assert_eq!(mixed.reserve(r.0, r.1), start);
+                }
+            }
+        }
+
+        /// Forgetting what nobody can reach changes nothing.
+        #[test]
+        fn forgetting_changes_nothing(mut requests in prop::collection::vec((0u64..10_000, 1u64..50), 1..200)) {
+            requests.sort_unstable_by_key(|r| r.0 / 1000);
+            let (mut all, mut some) = (Calendar::default(), Calendar::default());
+            for (arrival, service) in requests {
+                some.reached(arrival / 1000 * 1000);
+                prop_assert_eq!(some.reserve(arrival, service), all.reserve(arrival, service));
+            }
+        }
+
         #[test]
         fn never_overlaps_and_conserves_work(requests in prop::collection::vec((0u64..10_000, 1u64..50), 1..300)) {
-            let mut c = Calendar::new(1_000_000);
+            let mut c = Calendar::default();
             let mut booked: Vec<(u64, u64)> = Vec::new();
             for &(arrival, service) in &requests {
                 let start = c.reserve(arrival, service);

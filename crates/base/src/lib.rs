@@ -8,11 +8,13 @@ pub mod clock;
 pub mod events;
 pub mod quantity;
 pub mod stats;
+pub mod window;
 
 pub use calendar::Calendar;
 pub use clock::Clock;
 pub use events::EventQueue;
 pub use quantity::{BitRate, Bytes, Duration, Frequency, QuantityError};
+pub use window::{Return, Window};
 
 /// A point in simulated time, in picoseconds since power-on.
 ///

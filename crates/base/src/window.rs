@@ -34,13 +34,15 @@ pub struct Window {
     back: usize,
     used: u64,
     latest: Ps,
+    /// When the last of those that asked in order got its units: nobody behind it overtakes it.
+    granted: Ps,
 }
 
 impl Window {
     /// Room for `units` at a time.
     #[must_use]
     pub fn new(units: u64, order: Return) -> Self {
-        Self { units: units.max(1), order, holds: VecDeque::with_capacity(64), back: 0, used: 0, latest: 0 }
+        Self { units: units.max(1), order, holds: VecDeque::with_capacity(64), back: 0, used: 0, latest: 0, granted: 0 }
     }
 
     /// When `units` that are asked for at `t` are there; what is larger than the window takes all of it.
@@ -50,7 +52,7 @@ impl Window {
         if t < self.latest {
             return self.ready_before_others(t, units);
         }
-        let mut start = t;
+        let mut start = t.max(self.granted);
         while let Some(hold) = self.holds.get(self.back) {
             if hold.until > start {
                 if self.used + units <= self.units {
@@ -61,6 +63,7 @@ impl Window {
             self.used -= hold.units;
             self.back += 1;
         }
+        self.granted = start;
         start
     }
 

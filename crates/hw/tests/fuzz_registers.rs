@@ -196,6 +196,8 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             now += random.below(3_000_000);
             port.advance(now, &mut memory, &ram, &mut shared);
             port.writes.apply(now, &mut ram);
+            memory.reached(now);
+            port.reached(now);
             let _ = port.registers.take_messages();
         }
         if i % 1000 == 0 {

@@ -2,13 +2,10 @@
 //!
 //! Transfers go in cache lines. Left out: arbitration between devices, retries.
 
-use super::window::Window;
 use super::{cut, Host, IoStats};
 use crate::memory::LINE;
 use crate::params;
-use wiretime_base::{Calendar, Clock, Ps};
-
-const WINDOW: Ps = 20_000_000;
+use wiretime_base::{Calendar, Clock, Ps, Return, Window};
 
 /// The bus.
 pub struct Bus {
@@ -27,19 +24,25 @@ impl Bus {
         let clock = Clock::of(p.frequency);
         let beats = LINE.div_ceil(p.width.into());
         Self {
-            to_host: Calendar::new(WINDOW),
-            to_device: Calendar::new(WINDOW),
+            to_host: Calendar::default(),
+            to_device: Calendar::default(),
             half_duplex: p.half_duplex,
             requests_share: p.requests_share,
             line_time: clock.at(beats + u64::from(p.header_cycles)),
             header_time: clock.at(p.header_cycles.into()),
             latency: p.latency.ps(),
-            lines: Window::new(p.outstanding.into()),
+            lines: Window::new(p.outstanding.into(), Return::InOrder),
         }
     }
 
     pub fn busy(&self) -> (Ps, Ps) {
         (self.to_host.occupied(), self.to_device.occupied())
+    }
+
+    pub fn reached(&mut self, t: Ps) {
+        self.to_host.reached(t);
+        self.to_device.reached(t);
+        self.lines.reached(t);
     }
 
     fn send(&mut self, up: bool, t: Ps, service: Ps) -> Ps {
@@ -56,7 +59,7 @@ impl Bus {
             host.stats.credit_wait_ps += ready - t;
             sent = sent.max(self.send(true, ready, self.line_time));
             let done = host.write(sent + self.latency, at, piece);
-            self.lines.hold(done, 1);
+            self.lines.hold(t, done, 1);
             visible = visible.max(done);
         }
         (sent, visible)
@@ -73,7 +76,7 @@ impl Bus {
             let data = host.read(asked + self.latency, at, piece);
             host.stats.completions += 1;
             let there = self.send(false, data, self.line_time) + self.latency;
-            self.lines.hold(there, 1);
+            self.lines.hold(t, there, 1);
             done = done.max(there);
         }
         done

@@ -2,10 +2,9 @@
 //!
 //! Left out: page-table reads in the cache hierarchy (a walk has a fixed time), faults, page requests.
 
-use super::window::Window;
 use super::IoStats;
 use crate::params;
-use wiretime_base::Ps;
+use wiretime_base::{Ps, Return, Window};
 
 /// The IOMMU of one device.
 pub struct Iommu {
@@ -26,7 +25,7 @@ impl Iommu {
             entries: vec![(u64::MAX, 0); p.iotlb_entries as usize],
             clock: 0,
             walk: p.walk_latency.ps(),
-            walkers: Window::new(p.walkers.into()),
+            walkers: Window::new(p.walkers.into(), Return::AnyOrder),
         }
     }
 
@@ -46,11 +45,15 @@ impl Iommu {
         stats.iotlb_misses += 1;
         let begin = self.walkers.ready(t, 1);
         let done = begin + self.walk;
-        self.walkers.hold(done, 1);
+        self.walkers.hold(t, done, 1);
         if let Some(oldest) = self.entries.iter_mut().min_by_key(|e| e.1) {
             *oldest = (page, self.clock);
         }
         done
+    }
+
+    pub fn reached(&mut self, t: Ps) {
+        self.walkers.reached(t);
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! - `pcie`: TLPs, credits, tags; `bus`: gem5's kind of I/O bus.
 //! - `iommu`: translation of device addresses, timing only.
-//! - `window`: what may be in flight at a time; `probe`: latency and throughput of a platform's DMA.
+//! - `probe`: latency and throughput of a platform's DMA.
 
 mod bus;
 mod iommu;
 mod pcie;
 pub mod probe;
-pub(crate) mod window;
 
 use crate::memory::MemorySystem;
 use crate::params::{IoPath, Platform};
 use bus::Bus;
 use iommu::Iommu;
 use pcie::Pcie;
+use std::collections::VecDeque;
 use wiretime_base::{stats, Ps};
 
 stats! {
@@ -84,8 +84,9 @@ enum Path {
 pub struct Io {
     path: Path,
     iommu: Iommu,
-    /// Posted writes stay in order: none arrives before an earlier one, whatever gap its packet has found.
-    last_register: Ps,
+    /// Posted writes stay in order: none arrives before an earlier one, whatever gap its packet has found. Of cores that
+    /// run ahead of each other, by when they were accepted: accepted and arrived.
+    registers: VecDeque<(Ps, Ps)>,
     stats: IoStats,
 }
 
@@ -97,7 +98,7 @@ impl Io {
             IoPath::Pcie => Path::Pcie(Box::new(Pcie::new(&p.pcie))),
             IoPath::Bus => Path::Bus(Box::new(Bus::new(&p.bus))),
         };
-        Self { path, iommu: Iommu::new(&p.iommu), last_register: 0, stats: IoStats::default() }
+        Self { path, iommu: Iommu::new(&p.iommu), registers: VecDeque::with_capacity(64), stats: IoStats::default() }
     }
 
     /// Counters.
@@ -137,8 +138,25 @@ impl Io {
             Path::Pcie(p) => p.register_write(t, &mut self.stats),
             Path::Bus(b) => b.register_write(t, &mut self.stats),
         };
-        self.last_register = self.last_register.max(arrives);
-        self.last_register
+        let mut at = self.registers.len();
+        while at > 0 && self.registers[at - 1].0 > t {
+            at -= 1;
+        }
+        let arrives = arrives.max(at.checked_sub(1).map_or(0, |before| self.registers[before].1));
+        self.registers.insert(at, (t, arrives));
+        arrives
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        while self.registers.get(1).is_some_and(|next| next.0 <= t) {
+            self.registers.pop_front();
+        }
+        self.iommu.reached(t);
+        match &mut self.path {
+            Path::Pcie(p) => p.reached(t),
+            Path::Bus(b) => b.reached(t),
+        }
     }
 }
 

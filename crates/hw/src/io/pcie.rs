@@ -7,13 +7,11 @@
 //! Left out: replay, completion credits (endpoints advertise infinite ones), virtual channels, relaxed ordering; a read
 //! does not wait for posted writes before it.
 
-use super::window::Window;
 use super::{cut, Host, IoStats};
 use crate::params;
-use wiretime_base::{BitRate, Calendar, Ps};
+use wiretime_base::{BitRate, Calendar, Ps, Return, Window};
 
 const PAGE: u64 = 4096;
-const WINDOW: Ps = 20_000_000;
 /// Data credits count 16 bytes.
 const CREDIT: u64 = 16;
 /// One acknowledgement and one credit update.
@@ -28,7 +26,7 @@ struct Direction {
 
 impl Direction {
     fn new() -> Self {
-        Self { calendar: Calendar::new(WINDOW), owed: 0 }
+        Self { calendar: Calendar::default(), owed: 0 }
     }
 }
 
@@ -78,22 +76,32 @@ fn rate(generation: u32, lanes: u32) -> u64 {
 
 impl Pcie {
     pub fn new(p: &params::Pcie) -> Self {
+        let window = |units: u32| Window::new(units.into(), Return::InOrder);
         let effective = rate(p.generation, p.lanes) / 100 * u64::from(100 - p.idle_percent.min(99));
         Self {
             upstream: Direction::new(),
             downstream: Direction::new(),
             rate: BitRate::new(effective.max(1)).expect("not zero"),
             latency: p.latency.ps(),
-            posted_headers: Window::new(p.posted_headers.into()),
-            posted_data: Window::new(p.posted_data.into()),
-            non_posted: Window::new(p.non_posted_headers.into()),
-            tags: Window::new(p.tags.into()),
+            posted_headers: window(p.posted_headers),
+            posted_data: window(p.posted_data),
+            non_posted: window(p.non_posted_headers),
+            tags: window(p.tags),
             p: p.clone(),
         }
     }
 
     pub fn busy(&self) -> (Ps, Ps) {
         (self.upstream.calendar.occupied(), self.downstream.calendar.occupied())
+    }
+
+    pub fn reached(&mut self, t: Ps) {
+        for direction in [&mut self.upstream, &mut self.downstream] {
+            direction.calendar.reached(t);
+        }
+        for window in [&mut self.posted_headers, &mut self.posted_data, &mut self.non_posted, &mut self.tags] {
+            window.reached(t);
+        }
     }
 
     /// Sends `bytes` and what is owed; returns when the last bit has left.
@@ -116,13 +124,14 @@ impl Pcie {
         for (at, piece) in pieces(address, length, self.p.max_payload.into()) {
             host.stats.memory_writes += 1;
             let credits = piece.div_ceil(CREDIT);
-            let ready = self.posted_data.ready(self.posted_headers.ready(t, 1), credits);
+            let header = self.posted_headers.ready(t, 1);
+            let ready = self.posted_data.ready(header, credits);
             host.stats.credit_wait_ps += ready - t;
             sent = sent.max(self.send(true, ready, piece + u64::from(self.p.write_overhead), host.stats));
             let done = host.write(sent + self.latency, at, piece);
             // Credits come back once memory has the data, by a packet downstream.
-            self.posted_headers.hold(done + self.latency, 1);
-            self.posted_data.hold(done + self.latency, credits);
+            self.posted_headers.hold(t, done + self.latency, 1);
+            self.posted_data.hold(header, done + self.latency, credits);
             visible = visible.max(done);
         }
         (sent, visible)
@@ -132,16 +141,17 @@ impl Pcie {
         let mut done = t;
         for (at, piece) in pieces(address, length, self.p.max_read_request.into()) {
             host.stats.memory_reads += 1;
-            let ready = self.non_posted.ready(self.tags.ready(t, 1), 1);
+            let tagged = self.tags.ready(t, 1);
+            let ready = self.non_posted.ready(tagged, 1);
             host.stats.tag_wait_ps += ready - t;
             let at_host = self.send(true, ready, self.p.read_overhead.into(), host.stats) + self.latency;
             let data = host.read(at_host, at, piece);
-            self.non_posted.hold(data + self.latency, 1);
+            self.non_posted.hold(tagged, data + self.latency, 1);
             let parts = completions(at, piece, self.p.read_completion_boundary.into(), self.p.max_payload.into());
             host.stats.completions += parts;
             let bytes = piece + parts * u64::from(self.p.completion_overhead);
             let there = self.send(false, data, bytes, host.stats) + self.latency;
-            self.tags.hold(there, 1);
+            self.tags.hold(t, there, 1);
             done = done.max(there);
         }
         done

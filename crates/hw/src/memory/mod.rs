@@ -23,10 +23,15 @@ pub use shared::MemoryStats;
 use crate::params::Platform;
 use private::Private;
 use shared::Shared;
-use wiretime_base::Clock;
+use wiretime_base::{Clock, Ps};
 
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;
+
+/// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
+const BEHIND: Ps = 1_000_000;
+/// How often what is over is forgotten.
+const FORGET_EVERY: Ps = 8_000_000;
 
 /// Who asks: for counters, DCA and attribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +91,7 @@ pub struct MemorySystem {
     l1d_latency: u64,
     l2_latency: u64,
     l2_inclusive: bool,
+    forgotten: Ps,
     /// What lines hold.
     pub objects: Objects,
 }
@@ -101,8 +107,21 @@ impl MemorySystem {
             l1d_latency: p.l1d.latency.into(),
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
+            forgotten: 0,
             objects: Objects::default(),
         }
+    }
+
+    /// All cores and devices have reached `t`: bookings that none of them can reach any more are forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        if t < self.forgotten + FORGET_EVERY {
+            return;
+        }
+        self.forgotten = t;
+        let t = t.saturating_sub(BEHIND);
+        let cycle = self.clock.cycle_at_or_after(t);
+        self.private.iter_mut().for_each(|p| p.reached(cycle, t));
+        self.shared.reached(t);
     }
 
     /// Counters of core `i`'s caches.

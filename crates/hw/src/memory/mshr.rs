@@ -1,66 +1,59 @@
-//! Misses in flight, and the cycles of a cache's data port.
+//! Misses in flight, and the cycles of a cache's data port. Requests come in any order of time.
 
-/// A file of miss-status registers: when each is free again.
-pub struct Mshrs(Vec<u64>);
+use wiretime_base::{Calendar, Return, Window};
+
+/// A file of miss-status registers. Times are in the owner's unit.
+pub struct Mshrs(Window);
 
 impl Mshrs {
     pub fn new(entries: u32) -> Self {
-        Self(vec![0; entries.max(1) as usize])
+        Self(Window::new(entries.into(), Return::AnyOrder))
     }
 
-    /// Takes the register that is free first; returns it and when the miss may start.
+    /// When a miss that wants a register at `t` may start.
     #[inline]
-    pub fn allocate(&self, t: u64) -> (usize, u64) {
-        let mut best = (0, u64::MAX);
-        for (i, &free) in self.0.iter().enumerate() {
-            if free <= t {
-                return (i, t);
-            }
-            if free < best.1 {
-                best = (i, free);
-            }
-        }
-        (best.0, t.max(best.1))
+    pub fn ready(&mut self, t: u64) -> u64 {
+        self.0.ready(t, 1)
     }
 
-    /// Takes a register only where one is free at `t`: prefetches do not wait.
+    /// Whether one is free at `t`: prefetches do not wait.
     #[inline]
-    pub fn try_allocate(&self, t: u64) -> Option<usize> {
-        self.0.iter().position(|&free| free <= t)
+    pub fn free(&self, t: u64) -> bool {
+        self.0.free(t)
     }
 
-    /// Register `i` is taken until `t`.
+    /// A miss that wanted a register at `asked` has one until `until`.
     #[inline]
-    pub fn hold(&mut self, i: usize, t: u64) {
-        self.0[i] = t;
+    pub fn hold(&mut self, asked: u64, until: u64) {
+        self.0.hold(asked, until, 1);
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: u64) {
+        self.0.reached(t);
     }
 }
 
-const SLOTS: u64 = 512;
-
-/// A data port that passes one line every `interval` cycles, to requests in any order of time.
+/// A data port that passes one line every `interval` cycles.
 pub struct Port {
-    taken: Box<[u64; SLOTS as usize]>,
+    slots: Calendar,
     interval: u64,
 }
 
 impl Port {
     pub fn new(interval: u64) -> Self {
-        Self { taken: Box::new([u64::MAX; SLOTS as usize]), interval: interval.max(1) }
+        Self { slots: Calendar::default(), interval: interval.max(1) }
     }
 
     /// When a line that comes at `t` passes.
     #[inline]
     pub fn pass(&mut self, t: u64) -> u64 {
-        let mut slot = t / self.interval;
-        loop {
-            let entry = &mut self.taken[(slot % SLOTS) as usize];
-            if *entry != slot {
-                *entry = slot;
-                return t.max(slot * self.interval);
-            }
-            slot += 1;
-        }
+        t.max(self.slots.reserve(t / self.interval, 1) * self.interval)
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: u64) {
+        self.slots.reached(t / self.interval);
     }
 }
 
@@ -72,12 +65,11 @@ mod tests {
     fn a_full_file_waits_for_the_first_to_finish() {
         let mut m = Mshrs::new(2);
         for (t, done) in [(0, 100), (0, 50)] {
-            let (i, start) = m.allocate(t);
-            assert_eq!(start, t);
-            m.hold(i, done);
+            assert_eq!(m.ready(t), t);
+            m.hold(t, done);
         }
-        assert_eq!(m.allocate(10).1, 50);
-        assert_eq!((m.try_allocate(49), m.try_allocate(50)), (None, Some(1)));
+        assert_eq!(m.ready(10), 50);
+        assert_eq!((m.free(49), m.free(50)), (false, true));
     }
 
     #[test]
@@ -85,5 +77,7 @@ mod tests {
         let mut p = Port::new(3);
         assert_eq!([0; 4].map(|_| p.pass(7)), [7, 9, 12, 15]);
         assert_eq!(p.pass(0), 0);
+        p.pass(6_000_000);
+        assert_eq!(p.pass(6), 18, "however far ahead another one is");
     }
 }

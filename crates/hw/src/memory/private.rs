@@ -12,9 +12,6 @@ use crate::params::Platform;
 use wiretime_base::Clock;
 use wiretime_base::{stats, Calendar, Ps};
 
-/// Bookings of a core's port to the interconnect that are remembered.
-const WINDOW: Ps = 4_000_000;
-
 stats! {
     /// One core's caches. Names follow Linux perf where it has one.
     pub struct PrivateStats {
@@ -76,9 +73,18 @@ impl Private {
             l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
             l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
             l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
-            port: Calendar::new(WINDOW),
+            port: Calendar::default(),
             stats: PrivateStats::default(),
         }
+    }
+
+    /// Nothing is asked before cycle `t`, at `ps`, any more.
+    pub fn reached(&mut self, t: u64, ps: Ps) {
+        for file in [&mut self.l1i_mshrs, &mut self.l1d_mshrs, &mut self.l2_mshrs] {
+            file.reached(t);
+        }
+        self.l2_banks.iter_mut().for_each(|bank| bank.reached(t));
+        self.port.reached(ps);
     }
 
     fn l2_counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
@@ -274,10 +280,10 @@ impl MemorySystem {
             return t.max(ready);
         }
         p.stats.l1_icache_load_misses += 1;
-        let (m, start) = p.l1i_mshrs.allocate(t);
+        let start = p.l1i_mshrs.ready(t);
         let (ready, level, _) = self.l2_access(i, line, 0, start, Requester::Fetch);
         let p = &mut self.private[i];
-        p.l1i_mshrs.hold(m, ready);
+        p.l1i_mshrs.hold(t, ready);
         p.l1i.insert(line, ready, level, 0, 0);
         self.prefetch_l1i(i, line, t);
         ready
@@ -293,11 +299,13 @@ impl MemorySystem {
             if p.l1i.find(line).is_some() {
                 continue;
             }
-            let Some(m) = p.l1i_mshrs.try_allocate(t) else { return };
+            if !p.l1i_mshrs.free(t) {
+                return;
+            }
             p.stats.hardware_prefetches += 1;
             let (ready, level, _) = self.l2_access(i, line, 0, t, Requester::Fetch);
             let p = &mut self.private[i];
-            p.l1i_mshrs.hold(m, ready);
+            p.l1i_mshrs.hold(t, ready);
             p.l1i.insert(line, ready, level, PREFETCHED, 0);
         }
     }
@@ -305,7 +313,7 @@ impl MemorySystem {
     #[inline(never)]
     fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level) {
         let p = &mut self.private[i];
-        let (m, start) = p.l1d_mshrs.allocate(t);
+        let start = p.l1d_mshrs.ready(t);
         let (mut ready, level, mut state) = self.l2_access(i, line, pc, start, who);
         if who == Requester::Store {
             if state & EXCLUSIVE == 0 {
@@ -316,7 +324,7 @@ impl MemorySystem {
             state = EXCLUSIVE | DIRTY;
             self.mark_owned(i, line);
         }
-        self.private[i].l1d_mshrs.hold(m, ready);
+        self.private[i].l1d_mshrs.hold(t, ready);
         self.fill_l1d(i, line, ready, level, state, start);
         if who == Requester::Load && self.private[i].l1d_prefetcher.on() {
             let wanted = self.private[i].l1d_prefetcher.train(pc, line);
@@ -331,10 +339,12 @@ impl MemorySystem {
             if p.l1d.find(line).is_some() {
                 continue;
             }
-            let Some(m) = p.l1d_mshrs.try_allocate(t) else { return };
+            if !p.l1d_mshrs.free(t) {
+                return;
+            }
             p.stats.hardware_prefetches += 1;
             let (ready, level, state) = self.l2_access(i, line, 0, t, Requester::Prefetch);
-            self.private[i].l1d_mshrs.hold(m, ready);
+            self.private[i].l1d_mshrs.hold(t, ready);
             self.fill_l1d(i, line, ready, level, state | PREFETCHED, t);
         }
     }
@@ -406,11 +416,11 @@ impl MemorySystem {
         }
         *p.l2_counter(who, true) += 1;
         let missed = t + self.l2_latency;
-        let (m, start) = p.l2_mshrs.allocate(missed);
+        let start = p.l2_mshrs.ready(missed);
         p.stats.l2_mshr_full_cycles += start - missed;
         self.objects.missed(line, who == Requester::Fetch, false);
         let (ready, level, state) = self.beyond_l2(i, line, start, who);
-        self.private[i].l2_mshrs.hold(m, ready);
+        self.private[i].l2_mshrs.hold(missed, ready);
         self.train_l2(i, line, pc, t);
         (ready, level, state & EXCLUSIVE)
     }
@@ -435,11 +445,14 @@ impl MemorySystem {
             if p.l2.find(line).is_some() {
                 continue;
             }
-            let Some(m) = p.l2_mshrs.try_allocate(t + self.l2_latency) else { return };
+            let asked = t + self.l2_latency;
+            if !p.l2_mshrs.free(asked) {
+                return;
+            }
             p.stats.hardware_prefetches += 1;
-            let (ready, _, state) = self.beyond_l2(i, line, t + self.l2_latency, Requester::Prefetch);
+            let (ready, _, state) = self.beyond_l2(i, line, asked, Requester::Prefetch);
             let p = &mut self.private[i];
-            p.l2_mshrs.hold(m, ready);
+            p.l2_mshrs.hold(asked, ready);
             if let Some(at) = p.l2.find(line) {
                 p.l2.set_state(at, state | PREFETCHED);
             }

@@ -13,8 +13,6 @@ use crate::params::{Inclusion, Platform};
 use rustc_hash::FxHashMap;
 use wiretime_base::{stats, Calendar, Ps};
 
-const WINDOW: Ps = 4_000_000;
-
 stats! {
     /// What is shared.
     pub struct MemoryStats {
@@ -62,7 +60,7 @@ impl Shared {
     pub fn new(p: &Platform, cores: usize) -> Self {
         Self {
             llc: Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
-            banks: (0..p.llc.banks).map(|_| Calendar::new(WINDOW)).collect(),
+            banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),
             latency: p.llc.latency.ps(),
@@ -103,6 +101,13 @@ impl Shared {
     pub fn bank(&mut self, line: u64, t: Ps) -> Ps {
         let bank = (line ^ line >> 9) as usize & (self.banks.len() - 1);
         self.banks[bank].reserve(t, self.bank_time)
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        self.banks.iter_mut().for_each(|bank| bank.reached(t));
+        self.mshrs.reached(t);
+        self.dram.reached(t);
     }
 
     fn counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
@@ -157,10 +162,10 @@ impl MemorySystem {
         self.objects.missed(line, who == Requester::Fetch, true);
         let s = &mut self.shared;
         let looked = t + s.latency;
-        let (m, start) = s.mshrs.allocate(looked);
+        let start = s.mshrs.ready(looked);
         s.stats.llc_mshr_full_ps += start - looked;
         let arrives = s.dram.read(line, start, who);
-        s.mshrs.hold(m, arrives);
+        s.mshrs.hold(looked, arrives);
         if s.inclusion != Inclusion::Exclusive {
             self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
         }

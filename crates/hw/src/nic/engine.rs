@@ -4,11 +4,10 @@
 //! Left out: separate engines for descriptors and data, priorities between them.
 
 use super::trace::{Tracer, What};
-use crate::io::window::Window;
 use crate::io::{Io, IoStats};
 use crate::memory::MemorySystem;
 use crate::params::Platform;
-use wiretime_base::Ps;
+use wiretime_base::{Ps, Return, Window};
 
 /// What a transfer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +30,8 @@ impl Engine {
     pub fn new(p: &Platform) -> Self {
         Self {
             io: Io::new(p),
-            reads: Window::new(p.nic.dma_reads.into()),
-            writes: Window::new(p.nic.dma_writes.into()),
+            reads: Window::new(p.nic.dma_reads.into(), Return::InOrder),
+            writes: Window::new(p.nic.dma_writes.into(), Return::InOrder),
             trace: Tracer::default(),
         }
     }
@@ -42,7 +41,7 @@ impl Engine {
         let begin = self.writes.ready(t, 1);
         let (sent, visible) = self.io.write(begin, address, length, memory);
         // Posted: the engine is done when the link has taken it.
-        self.writes.hold(sent, 1);
+        self.writes.hold(t, sent, 1);
         self.note(t, true, length, visible, p);
         (sent, visible)
     }
@@ -51,7 +50,7 @@ impl Engine {
     pub fn read(&mut self, t: Ps, address: u64, length: u64, p: Purpose, memory: &mut MemorySystem) -> Ps {
         let begin = self.reads.ready(t, 1);
         let done = self.io.read(begin, address, length, memory);
-        self.reads.hold(done, 1);
+        self.reads.hold(t, done, 1);
         self.note(t, false, length, done, p);
         done
     }
@@ -64,6 +63,13 @@ impl Engine {
     /// A core's posted write of a register; returns when the NIC has it.
     pub fn register_write(&mut self, t: Ps) -> Ps {
         self.io.register_write(t)
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        self.reads.reached(t);
+        self.writes.reached(t);
+        self.io.reached(t);
     }
 
     pub fn stats(&self) -> IoStats {

@@ -123,6 +123,12 @@ impl Host {
     pub fn advance(&mut self, now: Ps) {
         self.port.advance(now, &mut self.memory, &self.ram, &mut self.shared);
         self.port.writes.apply(now, &mut self.ram);
+        self.reached(now);
+    }
+
+    fn reached(&mut self, now: Ps) {
+        self.memory.reached(now);
+        self.port.reached(now);
     }
 
     /// A core touches the packet that is taken next.
@@ -139,6 +145,7 @@ impl Host {
             if t >= end {
                 return;
             }
+            self.reached(t);
             if write <= event {
                 self.port.writes.apply(write, &mut self.ram);
                 self.poll(write, u32::MAX);

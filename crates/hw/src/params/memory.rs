@@ -177,24 +177,38 @@ pub struct Dram {
     /// Transfers on each wire of the data bus.
     #[schemars(range(min = 100, max = 20_000), extend("unit" = "MT/s"))]
     pub transfer_rate: u32,
-    /// Column access to first data.
+    /// Read to its first data.
     pub t_cl: Duration,
+    /// Write to its first data.
+    pub t_cwl: Duration,
     /// Row to column.
     pub t_rcd: Duration,
     /// Precharge.
     pub t_rp: Duration,
     /// Row open at least.
     pub t_ras: Duration,
+    /// Bursts of different groups of a rank; at least the burst itself.
+    pub t_ccd_s: Duration,
     /// Bursts to banks of one group.
     pub t_ccd_l: Duration,
     /// Rows opened in different groups of a rank.
-    pub t_rrd: Duration,
-    /// Four rows opened in a rank.
+    pub t_rrd_s: Duration,
+    /// Rows opened in one group.
+    pub t_rrd_l: Duration,
+    /// Read to precharge.
+    pub t_rtp: Duration,
+    /// Four rows opened in a rank: the fifth comes no earlier.
     pub t_faw: Duration,
     /// End of write data to precharge.
     pub t_wr: Duration,
-    /// End of write data to a read in the rank.
-    pub t_wtr: Duration,
+    /// End of write data to a read in another group of the rank.
+    pub t_wtr_s: Duration,
+    /// End of write data to a read in the group.
+    pub t_wtr_l: Duration,
+    /// Data bus idle between a read's data and a write's.
+    pub t_rtw: Duration,
+    /// Data bus idle between data of two ranks.
+    pub t_rtrs: Duration,
     /// Refresh of a rank.
     pub t_rfc: Duration,
     /// Between refreshes of a rank.
@@ -206,4 +220,14 @@ pub struct Dram {
     pub write_queue_entries: u32,
     /// Row policy.
     pub page_policy: PagePolicy,
+}
+
+impl Dram {
+    /// Time of a cache line on the data bus.
+    #[must_use]
+    pub fn burst(&self) -> wiretime_base::Ps {
+        // 64 bytes in transfers of the bus width; MT/s are transfers a microsecond.
+        let transfers = crate::memory::LINE * 8 / u64::from(self.bus_width);
+        (transfers.max(1) * 1_000_000).div_ceil(u64::from(self.transfer_rate))
+    }
 }

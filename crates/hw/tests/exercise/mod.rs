@@ -196,6 +196,7 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
             core.idle_until(later);
         }
         signature.extend(core.device_stores.drain(..).map(|s| s.time));
+        memory.reached(cores.iter().map(Core::now).min().unwrap_or(0));
     }
     for (i, core) in cores.iter().enumerate() {
         signature.push(core.now());

@@ -144,6 +144,14 @@ impl Run {
         nics.devices[ring.nic].port.descriptor_read(index as u16, ring.queue, offset, t, &mut nics.shared);
     }
 
+    /// All vCPUs and devices stand at `t` or later: what nobody can ask for any more is forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        self.memory.reached(t);
+        for nic in &mut lock(&self.nics).devices {
+            nic.port.reached(t);
+        }
+    }
+
     /// Simulates the devices up to `end`.
     pub fn advance_devices(&mut self, end: Ps) {
         if matches!(self.outside, Outside::Nothing) {

@@ -25,7 +25,8 @@ use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
 
 pub use observe::{PortStats, QueueStats};
 
-const WIRE_WINDOW: Ps = 20_000_000;
+/// How often what is over is forgotten.
+const FORGET_EVERY: Ps = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -127,6 +128,7 @@ pub struct Port<C> {
     link_latency: Ps,
     packet_latency: Ps,
     now: Ps,
+    forgotten: Ps,
     phase: Phase,
     stop_at: Ps,
     last_payload: Ps,
@@ -167,12 +169,13 @@ impl<C: Controller> Port<C> {
             events: EventQueue::default(),
             moderation: Moderation::default(),
             life: 0,
-            wire_out: Calendar::new(WIRE_WINDOW),
+            wire_out: Calendar::default(),
             line: p.link.rate,
             gap: p.link.gap_bytes.into(),
             link_latency: p.link.latency.ps(),
             packet_latency: p.nic.packet_latency.ps(),
             now: 0,
+            forgotten: 0,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
             last_payload: 0,
@@ -370,6 +373,15 @@ impl<C: Controller> Port<C> {
             }
         }
         self.now = self.now.max(end);
+    }
+
+    /// No core and no device asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        if t >= self.forgotten + FORGET_EVERY {
+            self.forgotten = t;
+            self.wire_out.reached(t);
+            self.engine.reached(t);
+        }
     }
 
     /// A core's store to a tail register, leaving its store buffer at `t`.

@@ -1,0 +1,217 @@
+//! Commands that have been booked, by bank, rank and channel, in order of their time.
+//!
+//! Requests come in any order of time: each takes the first times that are legal against what has been booked before
+//! *and* behind them. Which row is open is what holds at a request's time, whatever has been booked for later.
+
+use super::timing::{Command, Near, Timing};
+use std::collections::VecDeque;
+use wiretime_base::Ps;
+
+/// An access as its bank saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// Its first command.
+    pub begin: Ps,
+    /// When its row was opened, which may have been for an earlier access.
+    pub opened: Ps,
+    /// Which refresh interval that was in: refresh closes rows.
+    pub epoch: u64,
+    pub row: u64,
+    /// Its read or write.
+    pub column: Ps,
+    /// When the row may be closed; with closed rows, when it is.
+    pub precharge: Ps,
+}
+
+/// Entries looked at from the end before all are searched: most requests come behind nearly all others.
+const NEAR: usize = 8;
+
+/// How many of `list`, sorted by `time`, are at or before `t`.
+#[inline]
+fn before<T>(list: &VecDeque<T>, t: Ps, time: impl Fn(&T) -> Ps) -> usize {
+    let mut i = list.len();
+    for _ in 0..NEAR {
+        if i == 0 || time(&list[i - 1]) <= t {
+            return i;
+        }
+        i -= 1;
+    }
+    list.partition_point(|entry| time(entry) <= t)
+}
+
+/// A bank.
+#[derive(Default)]
+pub struct Bank {
+    /// In order of `begin`.
+    uses: VecDeque<Use>,
+}
+
+impl Bank {
+    /// The last access that begins at or before `t`, and the first behind it.
+    #[inline]
+    pub fn around(&self, t: Ps) -> (Option<&Use>, Option<&Use>) {
+        let i = before(&self.uses, t, |u| u.begin);
+        (i.checked_sub(1).and_then(|before| self.uses.get(before)), self.uses.get(i))
+    }
+
+    pub fn insert(&mut self, new: Use) {
+        self.uses.insert(before(&self.uses, new.begin, |u| u.begin), new);
+    }
+
+    /// The last access before `t` says which row is open; those before it are of no use.
+    pub fn reached(&mut self, t: Ps) {
+        while self.uses.get(1).is_some_and(|next| next.begin <= t) {
+            self.uses.pop_front();
+        }
+    }
+}
+
+/// Commands that keep a distance from each other: activations of a rank, or reads and writes of a channel.
+#[derive(Default)]
+pub struct Commands {
+    booked: VecDeque<Booked>,
+    /// First and last of runs that follow each other so closely that nothing fits in between.
+    runs: VecDeque<(Ps, Ps)>,
+}
+
+/// A command and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Booked {
+    pub time: Ps,
+    pub command: Command,
+    pub rank: u16,
+    pub group: u16,
+    pub bank: u16,
+}
+
+impl Booked {
+    fn near(&self, other: &Self) -> Near {
+        if self.bank == other.bank {
+            Near::Bank
+        } else if self.group == other.group {
+            Near::Group
+        } else if self.rank == other.rank {
+            Near::Rank
+        } else {
+            Near::Channel
+        }
+    }
+}
+
+impl Commands {
+    /// How many are at or before `t`.
+    #[inline]
+    fn before(&self, t: Ps) -> usize {
+        before(&self.booked, t, |b| b.time)
+    }
+
+    /// Where a run is in which nothing finds room at `t`: its end.
+    #[inline]
+    fn behind_run(&self, t: Ps) -> Ps {
+        let i = before(&self.runs, t, |run| run.0);
+        i.checked_sub(1).map_or(t, |i| t.max(self.runs[i].1))
+    }
+
+    /// Until when the command has to wait at its time at least; its own time where it is legal.
+    #[inline]
+    fn legal(&self, new: &Booked, at: usize, t: &Timing) -> Ps {
+        let old_to_new = |old: &Booked| old.time + t.after(old.command, new.command, old.near(new));
+        let reach = t.reach_to(new.command);
+        let mut i = at;
+        while i > 0 && self.booked[i - 1].time + reach > new.time {
+            i -= 1;
+            let allowed = old_to_new(&self.booked[i]);
+            if allowed > new.time {
+                return allowed;
+            }
+        }
+        let reach = t.reach_from(new.command);
+        let mut i = at;
+        while let Some(later) = self.booked.get(i).filter(|later| later.time < new.time + reach) {
+            if new.time + t.after(new.command, later.command, new.near(later)) > later.time {
+                // Behind it, at the earliest.
+                return old_to_new(later).max(later.time + 1);
+            }
+            i += 1;
+        }
+        new.time
+    }
+
+    /// When a read or write may come, at `new.time` or later.
+    pub fn first_column(&self, mut new: Booked, t: &Timing) -> Ps {
+        loop {
+            new.time = self.behind_run(new.time);
+            let allowed = self.legal(&new, self.before(new.time), t);
+            if allowed == new.time {
+                return allowed;
+            }
+            new.time = allowed;
+        }
+    }
+
+    /// When a row may be opened, at `new.time` or later: no more than four in any window.
+    pub fn first_activate(&self, mut new: Booked, t: &Timing) -> Ps {
+        loop {
+            new.time = self.behind_run(new.time);
+            let at = self.before(new.time);
+            let mut allowed = self.legal(&new, at, t);
+            // With it, any five in a row span the window.
+            for first in at.saturating_sub(4)..=at {
+                // The fifth of those that begin with `first`, the new one among them.
+                let fifth = first + 4;
+                let begin = if first < at { self.booked[first].time } else { new.time };
+                let end = match fifth.checked_sub(at) {
+                    Some(0) => new.time,
+                    Some(_) => match self.booked.get(fifth - 1) {
+                        Some(later) => later.time,
+                        None => continue,
+                    },
+                    None => continue,
+                };
+                if begin + t.four_activates > end {
+                    // Later than what closes the window too early, be it itself or one behind it.
+                    let behind = self.booked.get(at).map_or(begin + t.four_activates, |next| next.time + 1);
+                    allowed = allowed.max(if fifth == at { begin + t.four_activates } else { behind });
+                }
+            }
+            if allowed == new.time {
+                return allowed;
+            }
+            new.time = allowed;
+        }
+    }
+
+    #[cfg(test)]
+    pub fn all(&self) -> impl Iterator<Item = &Booked> {
+        self.booked.iter()
+    }
+
+    pub fn insert(&mut self, new: Booked, t: &Timing) {
+        let at = self.before(new.time);
+        let nothing_between = |a: &Booked, b: &Booked| b.time - a.time < t.room(a.command, b.command);
+        let joins = at > 0 && nothing_between(&self.booked[at - 1], &new);
+        let joined = self.booked.get(at).is_some_and(|next| nothing_between(&new, next));
+        self.booked.insert(at, new);
+        let mut i = before(&self.runs, new.time, |run| run.0);
+        if joins && i > 0 {
+            i -= 1;
+            self.runs[i].1 = self.runs[i].1.max(new.time);
+        } else {
+            self.runs.insert(i, (new.time, new.time));
+        }
+        if let (true, Some(&(_, last))) = (joined, self.runs.get(i + 1)) {
+            self.runs[i].1 = last;
+            self.runs.remove(i + 1);
+        }
+    }
+
+    /// Nothing is asked for before `t` any more, and nothing reaches further than `reach` or four commands.
+    pub fn reached(&mut self, t: Ps, reach: Ps) {
+        while self.booked.get(4).is_some_and(|fifth| fifth.time + reach < t) {
+            self.booked.pop_front();
+        }
+        while self.runs.front().is_some_and(|run| run.1 + reach < t) {
+            self.runs.pop_front();
+        }
+    }
+}

@@ -1,0 +1,653 @@
+//! DRAM: channels of ranks and banks with row buffers, JEDEC's timings, refresh, and a controller that gathers writes and
+//! drains them together.
+//!
+//! - `timing`: what the standards allow, a constraint a line; `bank`: what has been booked; `writes`: what waits.
+//!
+//! A request is scheduled once, when it is timed: it takes the first commands that are legal beside those booked so far,
+//! in any order of time. Against FR-FCFS, whole batches of row hits do not overtake an older conflict: rows switch more
+//! often under mixed load. An access that is entered late and closes a row under one that was booked for later leaves
+//! that one its time. A read of a line whose write waits is answered by the queue. Left out: power-down, command bus,
+//! per-bank refresh, ECC.
+
+mod bank;
+mod timing;
+mod writes;
+
+use super::Requester;
+use crate::params::{self, PagePolicy};
+use bank::{Bank, Booked, Commands, Use};
+use timing::{Command, Near, Timing};
+use wiretime_base::{stats, Ps};
+use writes::WriteQueue;
+
+stats! {
+    /// What DRAM did.
+    pub struct DramStats {
+        reads_fetch: "lines", "lines read for instruction fetch";
+        reads_load: "lines", "lines read for loads";
+        reads_store: "lines", "lines read for stores";
+        reads_prefetch: "lines", "lines read for software and hardware prefetches";
+        reads_walk: "lines", "lines read for page walks";
+        reads_dma: "lines", "lines read for device DMA";
+        writes_cache: "lines", "dirty lines written back from caches";
+        writes_dma: "lines", "lines written by device DMA past the caches";
+        row_hits: "lines", "accesses to an open row";
+        row_misses: "lines", "accesses that had to open a row";
+        write_drains: "drains", "times that a channel turned to writing";
+        writes_merged: "lines", "lines written again while their write waited, which replaces it";
+        reads_forwarded: "lines", "lines read while their write waited: the queue answers";
+    }
+}
+
+struct Channel {
+    banks: Vec<Bank>,
+    /// Activations of each rank.
+    activations: Vec<Commands>,
+    /// Reads and writes.
+    columns: Commands,
+    writes: WriteQueue,
+}
+
+/// Refreshes that an access gives way to: where hardly any time is left between them, it comes all the same.
+const REFRESHES: u32 = 4;
+
+/// Where a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    channel: usize,
+    rank: usize,
+    bank: usize,
+    group: usize,
+    row: u64,
+}
+
+/// The bits of a line's number that say where it is: every size is a power of two.
+#[derive(Clone, Copy)]
+struct Split {
+    interleave: u32,
+    channels: u32,
+    groups: u32,
+    row_lines: u32,
+    banks: u32,
+    ranks: u32,
+}
+
+impl Split {
+    fn new(p: &params::Dram) -> Self {
+        let bits = |n: u64| n.max(1).trailing_zeros();
+        Self {
+            interleave: bits(u64::from(p.interleave) / super::LINE),
+            channels: bits(p.channels.into()),
+            groups: bits(p.bank_groups.into()),
+            row_lines: bits(p.row_size.bytes() / super::LINE),
+            banks: bits(u64::from(p.banks / p.bank_groups)),
+            ranks: bits(p.ranks.into()),
+        }
+    }
+}
+
+/// The low `bits` of `n`.
+#[inline]
+fn low(n: u64, bits: u32) -> u64 {
+    n & ((1 << bits) - 1)
+}
+
+/// Main memory.
+pub struct Dram {
+    p: params::Dram,
+    split: Split,
+    timing: Timing,
+    channels: Vec<Channel>,
+    /// Writes that are being sent: which of its bank, where, line.
+    order: Vec<(u32, Place, u64)>,
+    /// Counters.
+    pub stats: DramStats,
+}
+
+impl Dram {
+    /// As the platform says.
+    #[must_use]
+    pub fn new(p: &params::Dram) -> Self {
+        let channel = || Channel {
+            banks: (0..p.ranks * p.banks).map(|_| Bank::default()).collect(),
+            activations: (0..p.ranks).map(|_| Commands::default()).collect(),
+            columns: Commands::default(),
+            writes: WriteQueue::default(),
+        };
+        Self {
+            channels: (0..p.channels).map(|_| channel()).collect(),
+            split: Split::new(p),
+            timing: Timing::new(p),
+            order: Vec::with_capacity(p.write_queue_entries as usize),
+            p: p.clone(),
+            stats: DramStats::default(),
+        }
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        let reach = [Command::Read, Command::Write]
+            .map(|c| self.timing.reach_from(c))
+            .into_iter()
+            .fold(self.timing.four_activates, Ps::max);
+        for channel in &mut self.channels {
+            channel.writes.reached(t);
+            channel.columns.reached(t, reach);
+            channel.activations.iter_mut().for_each(|rank| rank.reached(t, reach));
+            channel.banks.iter_mut().for_each(|bank| bank.reached(t));
+        }
+    }
+
+    /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
+    /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
+    fn place(&self, line: u64) -> Place {
+        let s = &self.split;
+        let block = line >> s.interleave;
+        let channel = low(block ^ block >> 7 ^ block >> 13, s.channels);
+        let within = block >> s.channels << s.interleave | low(line, s.interleave);
+        let group = low(within, s.groups);
+        let rest = within >> s.groups >> s.row_lines;
+        let row = rest >> s.banks >> s.ranks;
+        let bank = low(rest ^ row, s.banks);
+        let rank = low(rest >> s.banks, s.ranks);
+        Place {
+            channel: channel as usize,
+            rank: rank as usize,
+            bank: ((rank << s.groups | group) << s.banks | bank) as usize,
+            group: (rank << s.groups | group) as usize,
+            row,
+        }
+    }
+
+    /// The refresh interval of `rank` that `t` is in, and when the rank can be used at or after `t`.
+    fn refreshed(&self, rank: usize, t: Ps) -> (u64, Ps) {
+        let (refi, rfc) = (self.p.t_refi.ps(), self.p.t_rfc.ps());
+        // Ranks are refreshed in turn.
+        let shifted = t + refi - rank as u64 * refi / u64::from(self.p.ranks);
+        let into = shifted % refi;
+        (shifted / refi, t + rfc.saturating_sub(into))
+    }
+
+    /// Reads a line that misses in the LLC at `t`; returns when it arrives.
+    pub fn read(&mut self, line: u64, t: Ps, who: Requester) -> Ps {
+        match who {
+            Requester::Fetch => self.stats.reads_fetch += 1,
+            Requester::Load => self.stats.reads_load += 1,
+            Requester::Store => self.stats.reads_store += 1,
+            Requester::Prefetch => self.stats.reads_prefetch += 1,
+            Requester::Walk => self.stats.reads_walk += 1,
+            Requester::Dma => self.stats.reads_dma += 1,
+        }
+        let latency = self.p.controller_latency.ps();
+        let place = self.place(line);
+        if self.channels[place.channel].writes.holds(line, t) {
+            self.stats.reads_forwarded += 1;
+            return t + latency;
+        }
+        let half = latency / 2;
+        let column = self.schedule(place, t + half, Command::Read);
+        column + self.p.t_cl.ps() + self.p.burst() + latency - half
+    }
+
+    /// Books one access at `t` or later; returns when its read or write comes.
+    fn schedule(&mut self, place: Place, t: Ps, command: Command) -> Ps {
+        let closed = self.p.page_policy == PagePolicy::Closed;
+        let (mut t, mut refreshes) = (t, 0);
+        let (found, miss) = loop {
+            let (epoch, free) = self.refreshed(place.rank, t);
+            t = free;
+            let channel = &self.channels[place.channel];
+            let (before, behind) = channel.banks[place.bank].around(t);
+            let before = before.filter(|u| u.epoch == epoch);
+            let timing = |from, to| self.timing.after(from, to, Near::Bank);
+            let mut found = Use { begin: t, opened: t, epoch, row: place.row, column: t, precharge: 0 };
+            let miss = match before {
+                Some(u) if u.row == place.row && !closed => {
+                    found.opened = u.opened;
+                    found.column = t.max(u.opened + timing(Command::Activate, command));
+                    found.precharge = u.precharge;
+                    false
+                }
+                open => {
+                    // Closed rows close themselves, open ones when another is wanted.
+                    let precharge = open.map(|u| if closed { u.precharge } else { t.max(u.precharge) });
+                    let closes = timing(Command::Precharge, Command::Activate);
+                    let activate = place.booked(Command::Activate, precharge.map_or(t, |p| t.max(p + closes)));
+                    found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
+                    found.begin = precharge.filter(|_| !closed).unwrap_or(found.opened);
+                    found.column = found.opened + timing(Command::Activate, command);
+                    true
+                }
+            };
+            found.column = channel.columns.first_column(place.booked(command, found.column), &self.timing);
+            if !miss {
+                found.begin = found.column;
+            }
+            let ready = (found.column + timing(command, Command::Precharge)).max(if miss {
+                found.opened + timing(Command::Activate, Command::Precharge)
+            } else {
+                0
+            });
+            found.precharge = found.precharge.max(ready);
+            // A refresh that comes in between closes the row: it is opened behind it.
+            let (then, usable) = self.refreshed(place.rank, found.column);
+            if (then != epoch || usable != found.column) && refreshes < REFRESHES {
+                (t, refreshes) = (usable, refreshes + 1);
+                continue;
+            }
+            // What is booked for later in this bank keeps its place.
+            match behind {
+                Some(next) if !found.leaves_room_for(next, &self.timing) => t = next.begin.max(t + 1),
+                _ => break (found, miss),
+            }
+        };
+        let channel = &mut self.channels[place.channel];
+        if miss {
+            self.stats.row_misses += 1;
+            channel.activations[place.rank].insert(place.booked(Command::Activate, found.opened), &self.timing);
+        } else {
+            self.stats.row_hits += 1;
+        }
+        channel.columns.insert(place.booked(command, found.column), &self.timing);
+        channel.banks[place.bank].insert(found);
+        found.column
+    }
+
+    /// Writes a line; nobody waits for it, but a full queue is drained.
+    pub fn write(&mut self, line: u64, t: Ps, dma: bool) {
+        if dma {
+            self.stats.writes_dma += 1;
+        } else {
+            self.stats.writes_cache += 1;
+        }
+        let at = self.place(line).channel;
+        let writes = &mut self.channels[at].writes;
+        if writes.holds(line, t) {
+            self.stats.writes_merged += 1;
+        } else if writes.push(line, t) >= self.p.write_queue_entries as usize {
+            self.drain(at, t);
+        }
+    }
+
+    /// Sends the writes that a channel has gathered until `t`, each where there is room: row by row in each bank, banks
+    /// side by side, groups in turn. Reads of other banks go in between.
+    fn drain(&mut self, channel: usize, t: Ps) {
+        self.stats.write_drains += 1;
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        let mut writes = std::mem::take(&mut self.channels[channel].writes);
+        writes.send(t, |line| order.push((0, self.place(line), line)));
+        self.channels[channel].writes = writes;
+        order.sort_unstable_by_key(|&(_, p, line)| (p.bank, p.row, line));
+        for i in 1..order.len() {
+            order[i].0 = if order[i].1.bank == order[i - 1].1.bank { order[i - 1].0 + 1 } else { 0 };
+        }
+        let banks = (1 << self.split.banks) - 1;
+        order.sort_unstable_by_key(|&(turn, p, line)| (turn, p.bank & banks, p.group, line));
+        for &(_, place, _) in &order {
+            self.schedule(place, t, Command::Write);
+        }
+        self.order = order;
+    }
+}
+
+impl Use {
+    /// Whether the row that this access leaves open, or another one, can be had by `next`, which is booked.
+    fn leaves_room_for(&self, next: &Use, t: &Timing) -> bool {
+        let to_row = |from: Ps| from + t.after(Command::Precharge, Command::Activate, Near::Bank);
+        if next.begin < next.opened {
+            self.precharge <= next.begin // its first command closes a row
+        } else if next.begin == next.opened {
+            to_row(self.precharge) <= next.opened
+        } else {
+            // It found its row open: so it does now, or there is time to open it once more.
+            next.row == self.row
+                || to_row(self.precharge) + t.after(Command::Activate, Command::Read, Near::Bank) <= next.column
+        }
+    }
+}
+
+impl Place {
+    fn booked(&self, command: Command, time: Ps) -> Booked {
+        Booked { time, command, rank: self.rank as u16, group: self.group as u16, bank: self.bank as u16 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{dram_grades, platform};
+
+    fn dram(change: impl FnOnce(&mut params::Dram)) -> Dram {
+        let mut p = platform().dram;
+        change(&mut p);
+        Dram::new(&p)
+    }
+
+    /// Lines from a place to another row of the same bank.
+    fn row_step(p: &params::Dram) -> u64 {
+        u64::from(p.ranks * p.banks) * p.row_size.bytes() / 64 * u64::from(p.banks / p.bank_groups)
+    }
+
+    fn read(d: &mut Dram, line: u64, t: Ps) -> Ps {
+        d.read(line, t, Requester::Load) - t
+    }
+
+    /// A time right after a refresh of the first rank, far from the next.
+    fn quiet(d: &Dram) -> Ps {
+        10 * d.p.t_refi.ps() + d.p.t_rfc.ps()
+    }
+
+    #[test]
+    fn idle_latencies_follow_the_formula_in_every_grade() {
+        for mut p in dram_grades() {
+            p.channels = 1;
+            let mut d = Dram::new(&p);
+            let (t, line) = (quiet(&d), 0);
+            let same_row = u64::from(p.bank_groups);
+            let other_row = row_step(&p);
+            assert_eq!(d.place(line).bank, d.place(other_row).bank);
+            assert_ne!(d.place(line).row, d.place(other_row).row);
+            let base = p.controller_latency.ps() + p.t_cl.ps() + d.p.burst();
+            assert_eq!(read(&mut d, line, t), base + p.t_rcd.ps(), "a closed bank");
+            assert_eq!(read(&mut d, same_row, t + 500_000), base, "an open row");
+            assert_eq!(read(&mut d, other_row, t + 1_000_000), base + p.t_rp.ps() + p.t_rcd.ps(), "another row");
+            let again = read(&mut d, line, t + 1_000_001);
+            assert!(again >= base + p.t_ras.ps(), "and back: not before tRAS");
+        }
+    }
+
+    #[test]
+    fn refresh_stops_a_rank() {
+        let mut d = dram(|p| p.channels = 1);
+        let p = d.p.clone();
+        let t = 10 * p.t_refi.ps();
+        let base = p.controller_latency.ps() + p.t_cl.ps() + d.p.burst() + p.t_rcd.ps();
+        assert_eq!(read(&mut d, 0, t), base + p.t_rfc.ps() - p.controller_latency.ps() / 2);
+    }
+
+    #[test]
+    fn streams_reach_the_peak_less_refresh() {
+        for (mut p, channels) in dram_grades().into_iter().flat_map(|p| [1, 2, 8].map(|n| (p.clone(), n))) {
+            p.channels = channels;
+            let mut d = Dram::new(&p);
+            let peak = f64::from(p.transfer_rate) * 1e6 * f64::from(p.bus_width) * f64::from(channels);
+            let n = 200_000u64;
+            let begin = quiet(&d);
+            // Requests come somewhat faster than the bus takes them, as from many cores.
+            let gap = |l: u64| l * d.p.burst() * 9 / 10 / u64::from(channels);
+            let arrivals: Vec<Ps> = (0..n).map(|l| begin + gap(l)).collect();
+            let end = arrivals.iter().enumerate().map(|(l, &t)| d.read(l as u64, t, Requester::Load)).max().unwrap();
+            let took = (end - begin) as f64;
+            let efficiency = (n * 512) as f64 * 1e12 / took / peak;
+            let refresh = 1.0 - d.p.t_rfc.ps() as f64 / d.p.t_refi.ps() as f64;
+            let rate = p.transfer_rate;
+            assert!(efficiency < 1.0 && efficiency > 0.9 * refresh, "{rate} MT/s, {channels}: {efficiency:.3}");
+        }
+    }
+
+    #[test]
+    fn random_rows_of_one_bank_take_the_row_cycle() {
+        let mut d = dram(|p| p.channels = 1);
+        let p = d.p.clone();
+        let step = row_step(&p);
+        let n = 1000u64;
+        let begin = quiet(&d);
+        let end = (0..n).map(|k| d.read(k * step, begin, Requester::Load)).max().unwrap();
+        let cycle = (end - begin) as f64 / n as f64;
+        let formula = (p.t_ras.ps() + p.t_rp.ps()) as f64;
+        let ratio = cycle / formula;
+        assert!((0.95..1.15).contains(&ratio), "{cycle} ps a row against {formula}");
+    }
+
+    /// One of each relation to bank 0 of group 0 of rank 0.
+    fn other(near: Near) -> (u16, u16, u16) {
+        match near {
+            Near::Bank => (0, 0, 0),
+            Near::Group => (0, 0, 1),
+            Near::Rank => (0, 1, 4),
+            Near::Channel => (1, 4, 16),
+        }
+    }
+
+    fn booked(command: Command, time: Ps, (rank, group, bank): (u16, u16, u16)) -> Booked {
+        Booked { time, command, rank, group, bank }
+    }
+
+    #[test]
+    fn between_banks_a_command_is_legal_at_its_time_and_not_a_clock_before() {
+        use Command::{Activate, Read, Write};
+        for p in dram_grades() {
+            let t = Timing::new(&p);
+            let clock = 2_000_000 / u64::from(p.transfer_rate);
+            for near in [Near::Group, Near::Rank, Near::Channel] {
+                for (from, to) in [(Read, Read), (Read, Write), (Write, Read), (Write, Write)] {
+                    let after = t.after(from, to, near);
+                    assert!(after >= p.burst() || to == Read, "{from:?} {to:?} {near:?}");
+                    let mut list = Commands::default();
+                    list.insert(booked(from, 1_000_000, (0, 0, 0)), &t);
+                    let at = |time| list.first_column(booked(to, time, other(near)), &t);
+                    let back = t.after(to, from, near);
+                    // A read of another rank may come while a write waits to send its data: before it is then as good.
+                    if after >= clock {
+                        assert_eq!(at(1_000_000 + after - clock), 1_000_000 + after, "{from:?} {to:?} {near:?}");
+                    }
+                    assert_eq!(at(1_000_000 + after), 1_000_000 + after);
+                    // Seen from the other side: no later than so long before what is booked.
+                    if back > 0 {
+                        assert_eq!(at(1_000_000 - back), 1_000_000 - back, "{to:?} before {from:?}, {near:?}");
+                        assert!(at(1_000_001 - back) >= 1_000_000 + after);
+                    }
+                }
+            }
+            for near in [Near::Group, Near::Rank] {
+                let after = t.after(Activate, Activate, near);
+                let mut list = Commands::default();
+                list.insert(booked(Activate, 1_000_000, (0, 0, 0)), &t);
+                let at = |time| list.first_activate(booked(Activate, time, other(near)), &t);
+                assert_eq!(
+                    (at(1_000_000 + after - clock), at(1_000_000 + after)),
+                    (1_000_000 + after, 1_000_000 + after)
+                );
+            }
+            // The fifth row of a rank waits for the window, the fourth does not.
+            let rrd = t.after(Activate, Activate, Near::Rank);
+            let mut list = Commands::default();
+            for n in 0..4 {
+                let new = booked(Activate, 1_000_000 + n * rrd, (0, n as u16, 4 * n as u16));
+                assert_eq!(list.first_activate(new, &t), new.time);
+                list.insert(new, &t);
+            }
+            let fifth = 1_000_000 + (4 * rrd).max(t.four_activates);
+            for from in [fifth - clock, fifth] {
+                assert_eq!(list.first_activate(booked(Activate, from, (0, 4, 16)), &t), fifth);
+            }
+        }
+    }
+
+    /// What of JEDEC's list concerns one bank, and refresh: each by what a second access to it sees.
+    #[test]
+    fn in_a_bank_a_command_is_legal_at_its_time_and_not_a_clock_before() {
+        for mut p in dram_grades() {
+            (p.channels, p.ranks) = (1, 1);
+            let clock = 2_000_000 / u64::from(p.transfer_rate);
+            let (row, column) = (row_step(&p), u64::from(p.bank_groups));
+            // The first access opens a row at `t`; when does the second, of `line` at `t + after`, come?
+            let second = |first: Command, line: u64, command: Command, after: Ps| {
+                let mut d = Dram::new(&p);
+                let t = quiet(&d);
+                let place = |line| d.place(line);
+                let (one, two) = (place(0), place(line));
+                let begun = d.schedule(one, t, first);
+                assert_eq!(begun, t + p.t_rcd.ps(), "tRCD");
+                d.schedule(two, t + after, command) - t
+            };
+            let (read, write) = (Command::Read, Command::Write);
+            let reopened = p.t_rp.ps() + p.t_rcd.ps();
+            // Reads and writes of the open row.
+            let ccd = p.t_ccd_l.ps().max(p.burst());
+            let next = p.t_rcd.ps() + ccd;
+            for after in [next - clock, next] {
+                assert_eq!(second(read, column, read, after), next, "tCCD_L");
+            }
+            // Another row: after tRAS and tRTP, or tWR.
+            let closes = p.t_ras.ps().max(p.t_rcd.ps() + p.t_rtp.ps());
+            for after in [closes - clock, closes] {
+                assert_eq!(second(read, row, read, after), closes + reopened, "tRAS, tRTP, tRP");
+            }
+            let closes = p.t_ras.ps().max(p.t_rcd.ps() + p.t_cwl.ps() + p.burst() + p.t_wr.ps());
+            for after in [closes - clock, closes] {
+                assert_eq!(second(write, row, read, after), closes + reopened, "tCWL, tWR");
+            }
+            // Refresh.
+            let mut d = Dram::new(&p);
+            let (refresh, place) = (10 * p.t_refi.ps(), d.place(0));
+            let usable = refresh + p.t_rfc.ps();
+            assert_eq!(d.schedule(place, usable - clock, read), usable + p.t_rcd.ps(), "tRFC");
+            let mut d = Dram::new(&p);
+            assert_eq!(d.schedule(place, usable, read), usable + p.t_rcd.ps());
+        }
+    }
+
+    #[test]
+    fn a_waiting_write_answers_reads_and_takes_further_writes() {
+        let mut d = dram(|p| (p.channels, p.write_queue_entries) = (1, 32));
+        let t = quiet(&d);
+        let closed = read(&mut d, 4, t);
+        for line in 0..31 {
+            d.write(line, t + 1_000_000, false);
+        }
+        d.write(7, t + 1_100_000, true);
+        assert_eq!((d.stats.writes_merged, d.stats.write_drains), (1, 0));
+        assert_eq!(read(&mut d, 4, t + 1_200_000), d.p.controller_latency.ps(), "the queue has it");
+        assert_eq!(read(&mut d, 4, t + 900_000), closed - d.p.t_rcd.ps(), "before it was written the queue had not");
+        assert_eq!(d.stats.reads_forwarded, 1);
+        assert_eq!(read(&mut d, 40, t + 1_300_000), closed - d.p.t_rcd.ps(), "gathered writes do not disturb");
+    }
+
+    #[test]
+    fn while_one_bank_is_written_others_are_read() {
+        let n = 32;
+        let mut d = dram(|p| (p.channels, p.ranks, p.write_queue_entries) = (1, 1, n));
+        let (t, step) = (quiet(&d), row_step(&d.p));
+        // Rows of one bank, one after the other.
+        for row in 0..u64::from(n) {
+            assert_eq!(d.place(row * step).bank, d.place(0).bank);
+            d.write(row * step, t, false);
+        }
+        assert_eq!(d.stats.write_drains, 1);
+        let cycle = d.p.t_rcd.ps() + d.p.t_cwl.ps() + d.p.burst() + d.p.t_wr.ps() + d.p.t_rp.ps();
+        let p = d.p.clone();
+        let idle = p.controller_latency.ps() + p.t_rcd.ps() + p.t_cl.ps() + p.burst();
+        // Another group's bank waits for the bus to turn at most; the written bank for all of its rows.
+        let turns = p.t_cwl.ps() + p.burst() + p.t_wtr_l.ps() + p.t_rtw.ps() + p.t_cl.ps();
+        let aside = read(&mut d, 1, t + cycle);
+        assert!(aside <= idle + turns, "{aside} against {idle}");
+        let same = read(&mut d, u64::from(n + 1) * step, t + cycle);
+        assert!(same > u64::from(n - 2) * cycle, "{same} for {n} rows of {cycle}");
+    }
+
+    use proptest::prelude::*;
+
+    /// Line, time and whether it is written.
+    type Access = (u64, Ps, bool);
+
+    fn play(d: &mut Dram, (line, t, write): Access) -> Ps {
+        if write {
+            d.write(line, t, true);
+            return 0;
+        }
+        d.read(line, t, Requester::Load)
+    }
+
+    /// All commands of a channel but precharges.
+    fn commands(d: &Dram) -> Vec<Booked> {
+        let c = &d.channels[0];
+        let all = c.activations.iter().chain(std::iter::once(&c.columns));
+        all.flat_map(|list| list.all().copied()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// In order of time, no two commands are nearer than the standard allows: checked pair by pair.
+        #[test]
+        fn every_pair_of_commands_is_legal(
+            mut accesses in prop::collection::vec((0u64..4096, 0u64..3_000_000, any::<bool>()), 1..200),
+            grade in 0usize..4,
+            closed in any::<bool>(),
+        ) {
+            let mut p = dram_grades().remove(grade);
+            (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8);
+            p.page_policy = if closed { PagePolicy::Closed } else { PagePolicy::Open };
+            let mut d = Dram::new(&p);
+            accesses.sort_unstable_by_key(|a| a.1);
+            let from = quiet(&d);
+            for &(line, t, write) in &accesses {
+                play(&mut d, (line * 37, from + t, write));
+            }
+            let mut all = commands(&d);
+            all.sort_by_key(|c| c.time);
+            let mut rows = vec![Vec::new(); p.ranks as usize];
+            for (i, one) in all.iter().enumerate() {
+                for two in &all[i + 1..] {
+                    let near = if one.bank == two.bank { Near::Bank } else if one.group == two.group { Near::Group }
+                        else if one.rank == two.rank { Near::Rank } else { Near::Channel };
+                    if near == Near::Channel && (one.command == Command::Activate || two.command == Command::Activate) {
+                        continue;
+                    }
+                    let allowed = one.time + d.timing.after(one.command, two.command, near);
+                    // A refresh in between closes all rows: what the bank did before it does not matter.
+                    let refreshed = d.refreshed(usize::from(one.rank), one.time).0 != d.refreshed(usize::from(one.rank), two.time).0;
+                    prop_assert!(two.time >= allowed || refreshed, "{one:?} {two:?}");
+                }
+                if one.command == Command::Activate {
+                    rows[usize::from(one.rank)].push(one.time);
+                }
+            }
+            for times in rows {
+                for five in times.windows(5) {
+                    prop_assert!(five[4] - five[0] >= d.timing.four_activates);
+                }
+            }
+        }
+
+        /// Whatever is entered for later, what is over before gets the same.
+        #[test]
+        fn what_is_booked_ahead_never_delays_what_is_earlier(
+            earlier in prop::collection::vec((0u64..2048, 0u64..2_000_000, any::<bool>()), 1..100),
+            later in prop::collection::vec((0u64..2048, 0u64..40_000_000, any::<bool>()), 1..100),
+            closed in any::<bool>(),
+        ) {
+            let make = || dram(|p| {
+                (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8);
+                p.page_policy = if closed { PagePolicy::Closed } else { PagePolicy::Open };
+            });
+            let (mut alone, mut mixed) = (make(), make());
+            let begin = quiet(&alone);
+            let ends: Vec<Ps> = earlier.iter().map(|&(l, t, w)| play(&mut alone, (l * 5, begin + t, w))).collect();
+            // Drains go on after the last read.
+            let over = commands(&alone).iter().map(|c| c.time).max().unwrap_or(0).max(begin + 2_000_000) + 200_000;
+            for (i, &(line, t, write)) in later.iter().enumerate() {
+                play(&mut mixed, (line * 5, over + t, write));
+                if let Some(&(l, t, w)) = earlier.get(i) {
+                    prop_assert_eq!(play(&mut mixed, (l * 5, begin + t, w)), ends[i]);
+                }
+            }
+        }
+
+        /// Forgetting what nobody can reach changes nothing.
+        #[test]
+        fn forgetting_changes_nothing(
+            mut accesses in prop::collection::vec((0u64..2048, 0u64..20_000_000, any::<bool>()), 1..300),
+        ) {
+            accesses.sort_unstable_by_key(|a| a.1 / 300_000);
+            let make = || dram(|p| (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8));
+            let (mut all, mut some) = (make(), make());
+            for (line, t, write) in accesses {
+                some.reached(t / 300_000 * 300_000);
+                prop_assert_eq!(play(&mut some, (line * 5, t, write)), play(&mut all, (line * 5, t, write)));
+            }
+        }
+    }
+}
