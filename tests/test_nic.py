@@ -44,7 +44,7 @@ def lost(counts: dict[str, int]) -> dict[str, int]:
 
 def test_four_queues_are_balanced_as_the_hash_says() -> None:
     flows = 64
-    r = result(*Q4, *SHORT, "--rate", "20Gbps", "--flows", str(flows))
+    r = result(*Q4, *SHORT, "--rate", "20Gbps", "--flows", str(flows), "--flow-vary", "ports")
     balanced(r)
     assert r["loss_percent"] == 0
     expected = Counter(queue_of(flow, 4) for flow in range(flows))
@@ -283,3 +283,22 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, tmp_pa
     assert done.returncode == 2
     assert said in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_flows_spread_under_what_the_program_hashes_and_a_run_says_where_they_do_not() -> None:
+    """l3fwd asks RSS for addresses alone."""
+    several = ("--nic", "82599", "--cores", "2", "--queues", "2", "--packet-size", "64", "--rate", "20%", *SHORT)
+
+    def shares(r: dict[str, Any]) -> list[float]:
+        queues = r["statistics"]["ports"][0]["queues"][:2]
+        frames = [q["receive"]["delivered"] + q["receive"]["core_drops"] for q in queues]
+        return [n / sum(frames) for n in frames]
+
+    r = result(*several, app="l3fwd")
+    assert min(shares(r)) > 0.4
+    assert not [w for w in r["warnings"] if w.startswith("queues:")]
+    r = result(*several, "--flow-vary", "ports", app="l3fwd")
+    assert min(shares(r)) == 0
+    (warning,) = (w for w in r["warnings"] if w.startswith("queues:"))
+    assert "1 of 2 that are polled at port 0" in warning
+    assert "--flow-vary both" in warning

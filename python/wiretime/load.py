@@ -19,7 +19,7 @@ BURST_MAX = 65_536
 SIZES = "a size, sizes (64,128), a mix with weights (64:7,570:4,1518:1), a range (64-1518), or imix"
 RATES = "bits a second (40Gbps), packets a second (10Mpps), or a share of the line (50%)"
 SPREADS = "round-robin, uniform, zipf:EXPONENT"
-VARY = ("ports", "addresses")
+VARY = ("ports", "addresses", "both")
 FLOWS_MAX, ZIPF_FLOWS_MAX, CLIENTS_MAX, KEY_MAX = 1 << 24, 1 << 20, 1 << 20, 16
 PROBE = 18
 # Where a payload starts, by version of the internet protocol.
@@ -252,7 +252,7 @@ FIRST_PORT, PORTS, TARGET = 0x1000, 0xE000, 2
 
 def flow_address(flow: int, vary: str, version: int) -> tuple[str, int]:
     """Return a flow's source address and UDP port."""
-    host, port = (flow, 0) if vary == "addresses" else divmod(flow, PORTS)
+    host, port = {"ports": divmod(flow, PORTS), "addresses": (flow, 0), "both": (flow, flow % PORTS)}[vary]
     host += 2 if host + 1 >= TARGET else 1
     address = (
         ipaddress.IPv4Address((10 << 24) + host) if version == 4 else ipaddress.IPv6Address((0x20010002 << 96) + host)

@@ -121,7 +121,7 @@ class _Asked:
             "sizes": sizes,
             "rate": self.link["rate"],
             "arrivals": load.arrivals(r.arrivals),
-            "flows": load.flows(flows, r.flow_spread, r.flow_vary),
+            "flows": load.flows(flows, r.flow_spread, self.vary()),
             "recognition": _recognition(r, self.app, usual),
             "timestamp_offset": load.probe(r.timestamp_offset, r.internet, load.extent(sizes)[0]),
             "packets": None,
@@ -133,6 +133,10 @@ class _Asked:
             "seed": r.seed,
             **about,
         }
+
+    def vary(self) -> str:
+        """Return what tells flows apart: of several queues, whatever the program asks RSS to hash."""
+        return self.r.flow_vary or ("ports" if self.queues == 1 else "both")
 
     def rate(self, sizes: load.Sizes) -> str:
         """Return the rate of packets of these sizes: as the user wrote it where that says all."""
@@ -146,7 +150,7 @@ class _Asked:
         if r.clients is None:
             return {"rate": self.rate(sizes)}
         asked = load.clients(r.clients, r.think, r.timeout)
-        return {"clients": asked, "flows": load.flows(r.clients, "round-robin", r.flow_vary)}
+        return {"clients": asked, "flows": load.flows(r.clients, "round-robin", self.vary())}
 
 
 def _outside(a: _Asked) -> Offered:

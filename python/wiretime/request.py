@@ -53,7 +53,8 @@ class Request:
     arrivals: str = "constant"
     flows: int | None = None
     flow_spread: str = "round-robin"
-    flow_vary: str = "ports"
+    # None: of several queues whatever any of them may hash; ports otherwise.
+    flow_vary: str | None = None
     internet: int = 4
     clients: int | None = None
     think: str = "0ns"

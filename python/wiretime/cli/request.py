@@ -58,8 +58,12 @@ def request_of(
     ] = None,
     flow_spread: Annotated[str, typer.Option(help=f"Flows' shares of the packets: {load.SPREADS}.")] = "round-robin",
     flow_vary: Annotated[
-        str, typer.Option(help="What tells flows apart: ports (and addresses beyond 57344), or addresses.")
-    ] = "ports",
+        str | None,
+        typer.Option(
+            help="What tells flows apart: ports (and addresses beyond 57344), addresses, or both.",
+            show_default="ports; both with --queues",
+        ),
+    ] = None,
     ip: Annotated[int, typer.Option(help="Version of the internet protocol: 4 or 6.")] = 4,
     files: Annotated[
         list[Path] | None, typer.Option(help="Files that a program of yours needs; they are beside it, in /opt.")

@@ -35,6 +35,8 @@ pub enum Vary {
     Ports,
     /// Source addresses.
     Addresses,
+    /// Source addresses and ports: whatever receive-side scaling hashes, they differ in it.
+    Both,
 }
 
 /// The flows of a generator.

@@ -87,8 +87,12 @@ pub fn checksum(mut sum: u32) -> u16 {
 }
 
 /// Source address and port of a flow; addresses begin with 10 in IPv4, and 0 in IPv6's last word.
-fn source(flow: u32, by_address: bool) -> ([u8; 3], u16) {
-    let (host, port) = if by_address { (flow, 0) } else { (flow / PORTS, flow % PORTS) };
+fn source(flow: u32, vary: Vary) -> ([u8; 3], u16) {
+    let (host, port) = match vary {
+        Vary::Ports => (flow / PORTS, flow % PORTS),
+        Vary::Addresses => (flow, 0),
+        Vary::Both => (flow, flow % PORTS),
+    };
     // The target is nobody's source.
     let host = host + if host + 1 >= TARGET { 2 } else { 1 };
     ([(host >> 16) as u8, (host >> 8) as u8, host as u8], (FIRST_PORT + port) as u16)
@@ -121,7 +125,7 @@ pub fn datagram(f: &mut Vec<u8>, d: &Datagram) {
 
 /// Gives a datagram to another flow, checksums included.
 pub fn readdress(f: &mut [u8], flow: u32) {
-    let (address, port) = source(flow, false);
+    let (address, port) = source(flow, Vary::Ports);
     f[27..30].copy_from_slice(&address);
     f[34..36].copy_from_slice(&port.to_be_bytes());
     f[24..26].fill(0);
@@ -164,7 +168,7 @@ pub struct Frames {
     places: Places,
     probe: usize,
     udp: bool,
-    by_address: bool,
+    vary: Vary,
     /// The sum of the transport's words that never change (pseudo-header included), and which bytes of the probe do.
     fixed_sum: u32,
     varying: std::ops::Range<usize>,
@@ -230,8 +234,9 @@ impl Frames {
         f[probe..probe + 2].copy_from_slice(&MAGIC);
         let varying = probe & !1..((probe + PROBE_BYTES as usize).next_multiple_of(2)).min(f.len());
         fixed_sum += word_sum(&f[l4..varying.start]) + word_sum(&f[varying.end..]);
-        let by_address = vary == Vary::Addresses || !udp;
-        Ok(Self { template: f, places, probe, udp, by_address, fixed_sum, varying, header_sum })
+        // Packets without ports can only differ in their addresses.
+        let vary = if udp { vary } else { Vary::Addresses };
+        Ok(Self { template: f, places, probe, udp, vary, fixed_sum, varying, header_sum })
     }
 
     /// Where frames go.
@@ -250,7 +255,7 @@ impl Frames {
     /// Source and lengths; returns the length in the transport header.
     fn set_headers(&mut self, packet: &Packet) -> u32 {
         let (f, at, flow) = (&mut self.template, self.places, packet.flow);
-        let (address, port) = source(flow, self.by_address);
+        let (address, port) = source(flow, self.vary);
         f[at.source] = if at.v6 { 0 } else { 10 };
         f[at.source + 1..at.source + 4].copy_from_slice(&address);
         let ip_length = packet.length - FCS - ETHERNET as u32;
@@ -313,7 +318,7 @@ mod tests {
     #[test]
     fn checksums_hold_for_every_length() {
         for (traffic, flow) in [(Traffic::Udp, 0), (Traffic::Udp, 7), (Traffic::Udp, 200_000), (Traffic::Ping, 5)] {
-            for vary in [Vary::Ports, Vary::Addresses] {
+            for vary in [Vary::Ports, Vary::Addresses, Vary::Both] {
                 let mut four = frames(traffic, Internet::V4, vary, 65, 43).unwrap();
                 let mut six = frames(traffic, Internet::V6, vary, 85, 63).unwrap();
                 for length in 85..=1518 {
@@ -348,7 +353,7 @@ mod tests {
     #[test]
     fn flows_differ() {
         for (internet, offset, bytes) in [(Internet::V4, 42, 26..38), (Internet::V6, 62, 22..58)] {
-            for vary in [Vary::Ports, Vary::Addresses] {
+            for vary in [Vary::Ports, Vary::Addresses, Vary::Both] {
                 let mut frames = frames(Traffic::Udp, internet, vary, 84, offset).unwrap();
                 let mut seen = std::collections::BTreeSet::new();
                 for flow in (0..300_000).step_by(7) {

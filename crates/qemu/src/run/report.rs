@@ -11,7 +11,9 @@ use wiretime_base::Ps;
 use wiretime_hw::core::{CoreStats, StageTrace, Stages, StallStats, TlbStats};
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
-use wiretime_hw::nic::{Counts, DropState, FlowCounts, Lateness, PortStats, QueueStats, Which, FLOWS_TOLD};
+use wiretime_hw::nic::{
+    Counts, DropState, FlowCounts, Lateness, PortStats, QueueStats, RxQueueStats, Which, FLOWS_TOLD,
+};
 use wiretime_hw::params::Interface;
 use wiretime_hw::wire::Latencies;
 use wiretime_isa::disassemble;
@@ -385,6 +387,9 @@ fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
             ns(late.max)
         ));
     }
+    if let Some((a, b)) = run.start.as_ref().zip(run.end.as_ref()) {
+        list.extend(starved_queues(run, a, b));
+    }
     if nics.devices.iter().any(|d| d.port.line_limited()) {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
     }
@@ -402,4 +407,53 @@ fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
         list.push(format!("refused_dma_writes: {refused} DMA writes outside guest memory"));
     }
     list
+}
+
+/// Queues that a program polls in vain, while others of their port have more than they should.
+fn starved_queues(run: &Run, a: &Snapshot, b: &Snapshot) -> Vec<String> {
+    let came = |from: &RxQueueStats, to: &RxQueueStats| {
+        let d = to.since(from);
+        d.delivered + d.dma_drops + d.core_drops + d.tx_drops
+    };
+    let warn = |(n, (a, b)): (usize, (&PortStats, &PortStats))| {
+        let pairs = a.queues.iter().zip(&b.queues);
+        let polled = pairs.filter(|(a, b)| b.driver.since(&a.driver).polls > 0);
+        let frames: Vec<u64> = polled.map(|(a, b)| came(&a.receive, &b.receive)).collect();
+        let total: u64 = frames.iter().sum();
+        let starved = starved(&frames);
+        (starved > 0).then(|| {
+            let flows = &run.settings.load.flows;
+            format!(
+                "queues: {starved} of {} that are polled at port {n} got less than a quarter of their share of {total} \
+                 frames: {} flows differ in what RSS does not hash, or are too few (--flow-vary both, --flows 1024)",
+                frames.len(),
+                flows.count
+            )
+        })
+    };
+    a.ports.iter().zip(&b.ports).enumerate().filter_map(warn).collect()
+}
+
+/// How many of several queues got less than a quarter of their equal share; few frames say nothing.
+fn starved(frames: &[u64]) -> usize {
+    let total: u64 = frames.iter().sum();
+    let queues = frames.len() as u64;
+    if queues < 2 || total < 64 * queues {
+        return 0;
+    }
+    frames.iter().filter(|&&n| n * queues * 4 < total).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::starved;
+
+    #[test]
+    fn a_queue_starves_below_a_quarter_of_its_share() {
+        assert_eq!(starved(&[1000, 0, 0, 0]), 3);
+        assert_eq!(starved(&[400, 400, 62, 138]), 1, "62 of 250");
+        assert_eq!(starved(&[400, 400, 63, 137]), 0);
+        assert_eq!(starved(&[1000]), 0, "one queue has all");
+        assert_eq!(starved(&[255, 0, 0, 0]), 0, "too few to tell");
+    }
 }
