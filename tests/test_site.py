@@ -16,6 +16,7 @@ import pytest
 import typer.main
 from wiretime import paths, platforms
 from wiretime.cli import app
+from wiretime.setup import debian
 
 PASSED_ON = ("--app-args", "--app-commands", "--kernel-args")
 DOCS = paths.REPOSITORY / "docs"
@@ -28,6 +29,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(words, cwd=paths.REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+def test_versions_in_documents_are_the_locked_ones() -> None:
+    """Whatever a document says runs here is of the release in the lock file; what was published has its own."""
+    locked = debian.releases()
+    assert re.fullmatch(r"\d+\.\d+", locked["dpdk"])
+    published = {"20.11.3", "21.11"}
+    said = []
+    for page in [paths.REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
+        text = page.read_text()
+        found = re.findall(r"(?:DPDK|dpdk-testpmd`|testpmd) (\d\d\.\d\d(?:\.\d+)?)", text)
+        assert set(found) - published <= {locked["dpdk"]}, (page, found)
+        kernels = re.findall(r"(?<!RHEL's )(?:kernel|Linux|Debian's) (\d\.\d+)", text)
+        assert set(kernels) <= {locked["linux"]}, (page, kernels)
+        assert set(re.findall(r"QEMU (\d+)", text)) <= {locked["qemu"].split(".")[0]}, page
+        said += found
+    assert locked["dpdk"] in said
 
 
 def test_every_page_is_there(site: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -85,6 +86,20 @@ def lock() -> dict[str, dict[str, list[str]]]:
         return {}
     result: dict[str, dict[str, list[str]]] = json.loads(LOCK_FILE.read_text())
     return result
+
+
+# Names that documents use, and the packages whose versions they mean.
+NAMED = {"dpdk": "dpdk-dev", "linux": "linux-image-arm64", "memcached": "memcached", "qemu": "qemu-system-arm"}
+
+
+def releases() -> dict[str, str]:
+    """Return the locked release, MAJOR.MINOR, of what documents name."""
+    versions = {name: version for part in lock().values() for name, (version, _) in part.items()}
+    found = {}
+    for name, package in NAMED.items():
+        upstream = versions[package].rpartition(":")[2]
+        found[name] = ".".join(re.split(r"[.+-]", upstream)[:2])
+    return found
 
 
 def check(part: str, packages: Sequence[Package], *, update: bool) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from wiretime.errors import WiretimeError
+from wiretime.setup import debian
 
 FOLDER = Path(__file__).parent / "reference"
 TABLES = ("gem5_dpdk", "redhat_n1", "grace_l3fwd")
@@ -137,7 +138,7 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Cla
         kind=rule.kind or setup.kind,
         scale=_scale(plain),
         there=setup.there.format(**plain),
-        here=setup.here,
+        here=setup.here.format(**debian.releases()),
         studies=rule.studies,
         simulated=rule.simulated.format(**named),
         agrees=limits,
