@@ -138,3 +138,37 @@ pub fn next_turn(e: &mut Engine) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_stay_on_their_grid() {
+        let mut t = Turns::new(230_000);
+        assert_eq!(
+            (t.grid_after(0), t.grid_after(1), t.grid_after(230_000), t.grid_after(230_001)),
+            (0, 230_000, 230_000, 460_000)
+        );
+        t.turn = 3;
+        t.restart_at(1_000_000);
+        assert_eq!((t.turn, t.window_start, t.window_end), (0, 920_000, 1_150_000));
+        // Another quantum does not move the window that is open.
+        t.set_quantum(10_000_000);
+        assert_eq!((t.window_start, t.window_end, t.grid_after(1_150_000)), (920_000, 1_150_000, 10_000_000));
+        t.restart_at(1_150_000);
+        assert_eq!((t.window_start, t.window_end), (0, 10_000_000));
+    }
+
+    #[test]
+    fn anything_due_holds_everybody() {
+        let due: [fn(&mut Turns); 4] =
+            [|t| t.must_advance = true, |t| t.irq_due = true, |t| t.work_queued = true, |t| t.switching = true];
+        for set in due {
+            let mut t = Turns::new(1);
+            assert!(!t.held());
+            set(&mut t);
+            assert!(t.held());
+        }
+    }
+}

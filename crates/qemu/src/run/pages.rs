@@ -120,3 +120,101 @@ impl Walker for Tables<'_> {
         walk
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::memfd::{memfd_create, MFdFlags};
+
+    const BASE_AT: u64 = 0x4000_0000;
+    const VALID_TABLE: u64 = 3;
+    const BLOCK: u64 = 1;
+
+    fn ram() -> GuestRam {
+        let fd = memfd_create(c"tables", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&fd, 1 << 20).unwrap();
+        let mut ram = GuestRam::default();
+        ram.map(BASE_AT, 1 << 20, &fd, 0);
+        ram
+    }
+
+    fn set(ram: &mut GuestRam, address: u64, entry: u64) {
+        assert!(ram.write(address, &entry.to_le_bytes()));
+    }
+
+    fn walk(ram: GuestRam, tcr: u64, ttbr: [u64; 2], address: u64) -> (u8, Vec<u64>) {
+        let registers = Translation { sctlr: 1, tcr, ttbr, ..Translation::default() };
+        let w = Tables { registers: &registers, ram }.walk(address);
+        (w.page_bits, w.reads[..usize::from(w.count)].to_vec())
+    }
+
+    #[test]
+    fn without_an_mmu_nothing_is_read() {
+        let w = Tables { registers: &Translation::default(), ram: GuestRam::default() }.walk(0x1234);
+        assert_eq!((w.page_bits, w.count), (48, 0));
+    }
+
+    #[test]
+    fn four_levels_of_4k_and_a_block() {
+        let mut ram = ram();
+        let tables: Vec<u64> = (0..4).map(|n| BASE_AT + n * 4096).collect();
+        let address = 0x0000_1234_5678_9abc;
+        let index = |level: u64| address >> (39 - 9 * level) & 511;
+        let entries: Vec<u64> = (0..4).map(|l| tables[l as usize] + 8 * index(l)).collect();
+        for level in 0..3 {
+            set(&mut ram, entries[level], tables[level + 1] | VALID_TABLE);
+        }
+        let (t0sz, ttbr) = (16, [tables[0], 0]);
+        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries.clone()), "an invalid entry has been read, too");
+        set(&mut ram, entries[3], 0x4567_8000 | VALID_TABLE);
+        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries.clone()));
+        set(&mut ram, entries[2], 0x4560_0000 | BLOCK);
+        assert_eq!(walk(ram, t0sz, ttbr, address), (21, entries[..3].to_vec()));
+        set(&mut ram, entries[1], 0x4000_0000 | BLOCK);
+        assert_eq!(walk(ram, t0sz, ttbr, address), (30, entries[..2].to_vec()));
+        set(&mut ram, entries[0], 0);
+        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries[..1].to_vec()));
+        // 39 bits need three levels: the table behind TTBR0 is then what was the second.
+        assert_eq!(walk(ram, 25, [tables[1], 0], address), (30, vec![entries[1]]));
+    }
+
+    #[test]
+    fn each_half_has_its_own_tables_and_granule() {
+        let mut ram = ram();
+        let (low, high) = (BASE_AT, BASE_AT + (1 << 16));
+        // 64 KiB, 42 bits: two levels of 13 bits; for the kernel 16 KiB, 47 bits: three of 11.
+        let tcr = 22 | 1 << 14 | 17 << 16 | 1 << 30;
+        let address = 0x0000_0123_4567_0000u64;
+        set(&mut ram, low + 8 * (address >> 29 & 0x1fff), (BASE_AT + (2 << 16)) | VALID_TABLE);
+        let second = BASE_AT + (2 << 16) + 8 * (address >> 16 & 0x1fff);
+        assert_eq!(walk(ram, tcr, [low, high], address), (12, vec![low + 8 * (address >> 29), second]), "invalid");
+        set(&mut ram, second, 0x1_0000 | VALID_TABLE);
+        assert_eq!(walk(ram, tcr, [low, high], address).0, 16);
+        let kernel = 0xffff_8000_1234_5678u64;
+        let first = high + 8 * (kernel >> 36 & 0x7ff);
+        set(&mut ram, first, BLOCK);
+        assert_eq!(walk(ram, tcr, [low, high], kernel), (36, vec![first]));
+    }
+
+    #[test]
+    fn tables_outside_memory_end_a_walk() {
+        let ram = ram();
+        assert_eq!(walk(ram, 16, [0, 0], 0x1000), (12, vec![]));
+        assert_eq!(walk(ram, 16, [u64::MAX, u64::MAX], u64::MAX), (12, vec![]));
+        // Whatever the registers say, a walk ends.
+        for tcr in [0, u64::MAX, 39 | 39 << 16, 1 << 15 | 1 << 31, 63 | 3 << 14] {
+            for address in [0, 1 << 47, u64::MAX, 1 << 63] {
+                assert!(walk(ram, tcr, [BASE_AT, BASE_AT], address).1.len() <= LEVELS as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn tags_tell_address_spaces_apart_but_not_the_kernels() {
+        let one = Translation { space: 5 << ADDRESS_BITS, ..Translation::default() };
+        let two = Translation { space: 6 << ADDRESS_BITS, ..Translation::default() };
+        assert_ne!(one.tag(0x1000), two.tag(0x1000));
+        assert_eq!(one.tag(0x1000) & 0xffff_ffff_ffff, 0x1000);
+        assert_eq!(one.tag(1 << 63), two.tag(1 << 63));
+    }
+}

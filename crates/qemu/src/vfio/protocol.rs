@@ -138,3 +138,84 @@ impl Connection {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (UnixStream, Connection) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (ours, Connection(theirs.into()))
+    }
+
+    fn message(id: u16, command: u16, size: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+        let mut m = Vec::new();
+        m.extend_from_slice(&id.to_le_bytes());
+        m.extend_from_slice(&command.to_le_bytes());
+        m.extend_from_slice(&size.to_le_bytes());
+        m.extend_from_slice(&flags.to_le_bytes());
+        m.extend_from_slice(&[0; 4]);
+        m.extend_from_slice(payload);
+        m
+    }
+
+    #[test]
+    fn a_request_in_pieces_and_its_answer() {
+        let (mut qemu, connection) = pair();
+        let sent = message(7, REGION_READ, 28, 0, &[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0x80]);
+        let writer = std::thread::spawn(move || {
+            for byte in sent {
+                qemu.write_all(&[byte]).unwrap();
+            }
+            qemu
+        });
+        let request = connection.receive().unwrap();
+        let mut qemu = writer.join().unwrap();
+        assert_eq!((request.command, request.wants_reply, request.payload.len()), (REGION_READ, true, 12));
+        assert_eq!((request.u32(0), request.u64(4), request.u32(9), request.u64(8)), (1, 0x8000_0000_0000_0002, 0, 0));
+        connection.reply(&request, &[9, 8], None).unwrap();
+        connection.refuse(&request).unwrap();
+        let mut answers = [0; 18 + 16];
+        qemu.read_exact(&mut answers).unwrap();
+        assert_eq!(answers[..4], [7, 0, 9, 0]);
+        assert_eq!(answers[4..8], 18u32.to_le_bytes());
+        assert_eq!(answers[8..12], FLAG_REPLY.to_le_bytes());
+        assert_eq!(answers[16..18], [9, 8]);
+        assert_eq!(answers[18 + 8..18 + 12], (FLAG_REPLY | FLAG_ERROR).to_le_bytes());
+        assert_eq!(answers[18 + 12..], (libc::EINVAL as u32).to_le_bytes());
+    }
+
+    #[test]
+    fn descriptors_come_along() {
+        let (qemu, connection) = pair();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let bytes = message(1, DMA_MAP, 16, FLAG_NO_REPLY, &[]);
+        let fds = [file.as_raw_fd(), file.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&fds)];
+        sendmsg::<()>(qemu.as_raw_fd(), &[IoSlice::new(&bytes)], &rights, MsgFlags::empty(), None).unwrap();
+        let request = connection.receive().unwrap();
+        assert_eq!((request.fds.len(), request.wants_reply), (2, false));
+        connection.reply(&request, &[1], None).unwrap();
+        drop((connection, request));
+        let mut rest = Vec::new();
+        (&qemu).read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty(), "nobody asked for an answer");
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_connection() {
+        for size in [0, 15, LARGEST as u32 + 1, u32::MAX] {
+            let (mut qemu, connection) = pair();
+            qemu.write_all(&message(1, VERSION, size, 0, &[])).unwrap();
+            assert!(connection.receive().is_none(), "{size}");
+        }
+        for cut in [0, 3, 15, 16, 19] {
+            let (mut qemu, connection) = pair();
+            qemu.write_all(&message(1, VERSION, 20, 0, &[1, 2, 3, 4])[..cut]).unwrap();
+            drop(qemu);
+            assert!(connection.receive().is_none(), "after {cut} bytes");
+        }
+    }
+}
