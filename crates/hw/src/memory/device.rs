@@ -57,3 +57,92 @@ fn lines(address: u64, length: u64) -> std::ops::RangeInclusive<u64> {
     let last = address.saturating_add(length.max(1) - 1) / LINE;
     address / LINE..=last
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{Inclusion, Platform};
+    use crate::testing::platform;
+
+    const ADDRESS: u64 = 64_000;
+    const QUIET: Ps = 78_400_000;
+
+    fn system(dca_ways: u32) -> (MemorySystem, Platform) {
+        let mut p = platform();
+        (p.dram.channels, p.llc.dca_ways, p.llc.inclusion) = (1, dca_ways, Inclusion::NonInclusive);
+        (MemorySystem::new(&p, 1), p)
+    }
+
+    #[test]
+    fn writes_are_visible_once_the_llc_has_looked() {
+        for ways in [0, 4] {
+            let (mut m, p) = system(ways);
+            assert_eq!(m.dma_write(ADDRESS, 64, QUIET), QUIET + p.llc.latency.ps());
+            assert_eq!(m.stats().dma_writes, 1);
+            assert_eq!(m.stats().dma_write_allocations, u64::from(ways > 0));
+            assert_eq!(m.dram_stats().writes_dma, u64::from(ways == 0));
+        }
+    }
+
+    #[test]
+    fn the_bytes_at_both_ends_count_as_lines() {
+        let (mut m, _) = system(4);
+        for (length, lines) in [(1, 1), (64, 1), (65, 2), (0, 1)] {
+            let before = m.stats().dma_writes;
+            m.dma_write(ADDRESS, length, QUIET);
+            assert_eq!(m.stats().dma_writes - before, lines, "{length} B");
+        }
+        let before = m.stats().dma_writes;
+        m.dma_write(ADDRESS + 63, 2, QUIET);
+        assert_eq!(m.stats().dma_writes - before, 2);
+    }
+
+    #[test]
+    fn with_direct_cache_access_a_core_finds_the_line_in_the_llc_without_in_dram() {
+        for (ways, level) in [(0, Level::Dram), (4, Level::Llc)] {
+            let (mut m, _) = system(ways);
+            m.dma_write(ADDRESS, 64, QUIET);
+            assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + 1_000_000, Requester::Load).1, level);
+            // Written again while the LLC has it.
+            m.dma_write(ADDRESS, 64, QUIET + 2_000_000);
+            assert_eq!(m.stats().dma_write_updates, u64::from(ways > 0));
+        }
+    }
+
+    #[test]
+    fn a_write_takes_the_line_from_the_core_that_has_it() {
+        let (mut m, _) = system(4);
+        m.store(0, ADDRESS, 1000);
+        m.dma_write(ADDRESS, 64, QUIET);
+        assert!(!m.private[0].holds(ADDRESS / LINE));
+        assert_eq!(m.private_stats(0).snooped_lines, 1);
+    }
+
+    #[test]
+    fn reads_are_served_where_the_line_is() {
+        let (mut m, p) = system(4);
+        let (latency, snoop) = (p.llc.latency.ps(), p.llc.snoop_latency.ps());
+        m.dma_write(ADDRESS, 64, QUIET);
+        let t = QUIET + 1_000_000;
+        assert_eq!(m.dma_read(ADDRESS, 64, t), t + latency, "from the LLC");
+        m.store(0, ADDRESS + 4096, 1000);
+        m.shared.drop_line((ADDRESS + 4096) / LINE);
+        assert_eq!(m.dma_read(ADDRESS + 4096, 64, t), t + latency + snoop, "from the core");
+        assert!(m.private[0].holds((ADDRESS + 4096) / LINE), "which keeps it");
+        let d = &p.dram;
+        let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
+        let t = t + 500_000;
+        assert_eq!(m.dma_read(ADDRESS + (1 << 20), 64, t), t + latency + dram, "from memory");
+        assert_eq!((m.stats().dma_reads, m.stats().dma_read_hits), (3, 2));
+    }
+
+    #[test]
+    fn allocations_stay_in_their_ways() {
+        let (mut m, p) = system(2);
+        let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
+        for n in 0..10 {
+            m.dma_write((ADDRESS / LINE + n * sets) * LINE, 64, QUIET);
+        }
+        assert_eq!(m.stats().dca_leaks, 8, "two of ten are left");
+    }
+}

@@ -232,3 +232,113 @@ impl MemorySystem {
         others != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cache::{DIRTY, DMA};
+    use super::*;
+    use crate::testing::platform;
+
+    const LINE: u64 = 1000;
+    /// Behind a refresh of the first rank, far from the next.
+    const QUIET: Ps = 78_400_000;
+
+    fn system(cores: usize, change: impl FnOnce(&mut Platform)) -> (MemorySystem, Platform) {
+        let mut p = platform();
+        p.dram.channels = 1;
+        change(&mut p);
+        (MemorySystem::new(&p, cores), p)
+    }
+
+    /// Time of an access to the LLC that finds nothing, DRAM idle and its bank closed.
+    fn miss(p: &Platform) -> Ps {
+        let d = &p.dram;
+        p.llc.latency.ps() + d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst()
+    }
+
+    #[test]
+    fn a_miss_takes_the_tag_and_dram_a_hit_the_latency() {
+        for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
+            let (mut m, p) = system(1, |p| p.llc.inclusion = inclusion);
+            let (arrives, level, state) = m.llc_access(0, LINE, QUIET, Requester::Load);
+            assert_eq!((arrives, level, state), (QUIET + miss(&p), Level::Dram, EXCLUSIVE), "{inclusion:?}");
+            assert_eq!(m.stats().llc_misses_load, 1);
+            // Only what is not exclusive keeps a copy: there the next one hits, and waits for the data on their way.
+            let again = m.llc_access(0, LINE, QUIET + 1_000, Requester::Load);
+            if inclusion == Inclusion::Exclusive {
+                assert_eq!((again.1, m.stats().llc_misses_load), (Level::Dram, 2));
+            } else {
+                assert_eq!((again.0, again.1), (arrives, Level::Llc));
+                let (t, hit) = (QUIET + 1_000_000, p.llc.latency.ps());
+                assert_eq!(m.llc_access(0, LINE, t, Requester::Load).0, t + hit);
+            }
+        }
+    }
+
+    #[test]
+    fn ports_and_banks_pass_one_line_at_a_time() {
+        let (mut m, p) = system(2, |p| p.llc.inclusion = Inclusion::NonInclusive);
+        for line in [LINE, LINE + 1] {
+            m.llc_insert(line, 0, Level::Llc, 0, 0, 0);
+        }
+        let hit = p.llc.latency.ps();
+        let t = QUIET;
+        assert_eq!(m.llc_access(0, LINE, t, Requester::Load).0, t + hit);
+        let (port, bank) = (p.llc.port_time.ps(), p.llc.bank_time.ps());
+        assert_eq!(m.llc_access(0, LINE + 1, t, Requester::Load).0, t + port + hit, "its port is taken");
+        let second = m.llc_access(1, LINE, t, Requester::Load).0;
+        assert_eq!(second, t + bank.max(0) + hit, "the other core's port is free, the bank is not");
+        assert_eq!(m.llc_access(1, LINE, t - 500_000, Requester::Load).0, t - 500_000 + hit, "before all of them");
+    }
+
+    #[test]
+    fn the_llcs_mshrs_bound_its_misses() {
+        let (mut m, p) = system(4, |p| p.llc.mshrs = 2);
+        // One bank each, so that only the registers are short.
+        let ends: Vec<Ps> = (0..3).map(|i| m.llc_access(i, LINE + i as u64, QUIET, Requester::Load).0).collect();
+        let first = ends[0].min(ends[1]);
+        assert_eq!(m.stats().llc_mshr_full_ps, first - QUIET - p.llc.latency.ps());
+        assert!(ends[2] > first + p.dram.t_cl.ps());
+    }
+
+    #[test]
+    fn another_cores_copy_costs_a_snoop_and_a_store_takes_it_away() {
+        let (mut m, p) = system(2, |_| ());
+        m.store(0, LINE * 64, 1000);
+        assert!(m.private[0].holds(LINE));
+        let (t, snoop) = (QUIET, p.llc.snoop_latency.ps());
+        let (arrives, level, state) = m.llc_access(1, LINE, t, Requester::Load);
+        assert_eq!((level, state & EXCLUSIVE), (Level::Snoop, 0), "shared by both");
+        assert_eq!(arrives, t + p.llc.latency.ps() + snoop);
+        assert!(m.private[0].holds(LINE), "a load leaves it");
+        assert_eq!(m.private_stats(1).snoop_hits, 1);
+        let (_, _, state) = m.llc_access(1, LINE, t + 1_000_000, Requester::Store);
+        assert!(!m.private[0].holds(LINE), "a store does not");
+        assert!(state & EXCLUSIVE != 0);
+        assert!(m.shared.directory.as_ref().unwrap().get(&LINE).is_none_or(|cores| cores & 1 == 0));
+    }
+
+    #[test]
+    fn what_an_inclusive_cache_drops_leaves_the_cores_and_dirty_lines_go_to_memory() {
+        let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::Inclusive);
+        m.store(0, LINE * 64, 1000);
+        let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
+        for way in 1..=u64::from(p.llc.ways) {
+            m.llc_insert(LINE + way * sets, 0, Level::Llc, 0, 0, QUIET);
+        }
+        assert!(!m.private[0].holds(LINE));
+        assert_eq!((m.stats().llc_write_backs, m.dram_stats().writes_cache), (1, 1));
+    }
+
+    #[test]
+    fn a_line_of_dma_that_leaves_unused_is_a_leak() {
+        let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::NonInclusive);
+        let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
+        m.llc_insert(LINE, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE + sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
+        assert_eq!(m.stats().dca_leaks, 1, "one way: the second takes the first one's place");
+        m.llc_access(0, LINE + sets, QUIET + 1_000_000, Requester::Load);
+        m.llc_insert(LINE + 2 * sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
+        assert_eq!(m.stats().dca_leaks, 1, "used before it left");
+    }
+}

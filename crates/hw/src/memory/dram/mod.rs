@@ -372,7 +372,7 @@ mod tests {
             p.channels = channels;
             let mut d = Dram::new(&p);
             let peak = f64::from(p.transfer_rate) * 1e6 * f64::from(p.bus_width) * f64::from(channels);
-            let n = 200_000u64;
+            let n = 50_000u64;
             let begin = quiet(&d);
             // Requests come somewhat faster than the bus takes them, as from many cores.
             let gap = |l: u64| l * d.p.burst() * 9 / 10 / u64::from(channels);
