@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import wiretime
 from wiretime import platforms
 from wiretime.cli.request import request_of
+from wiretime.errors import WiretimeError
 from wiretime.request import Request
+from wiretime.setup import store
 
 BAD = [
     (["run", "testpmd", "--platform", "amper-altra"], "unknown platform 'amper-altra'; did you mean ampere-altra?"),
@@ -155,6 +159,27 @@ def test_a_damaged_cache_is_noticed(tmp_path: Path) -> None:
     done = wiretime("run", "testpmd", env={"WIRETIME_CACHE": str(folder), "PATH": "/usr/bin:/bin"})
     assert done.returncode == 2
     assert "run `wiretime setup`" in done.stderr
+
+
+def test_damage_of_equal_size_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WIRETIME_CACHE", str(tmp_path))
+    made = []
+
+    def make(folder: Path) -> dict[str, Any]:
+        (folder / "part").write_bytes(b"sound")
+        made.append(folder)
+        return {}
+
+    part = store.entry("thing", "0123", make) / "part"
+    store.entry("thing", "0123", make)
+    os.utime(part)
+    store.entry("thing", "0123", make)
+    assert len(made) == 1, "touched, but what it was"
+    part.write_bytes(b"wrong")
+    with pytest.raises(WiretimeError, match="damaged"):
+        store.entry("thing", "0123", make, make_missing=False)
+    assert (store.entry("thing", "0123", make) / "part").read_bytes() == b"sound"
+    assert len(made) == 2
 
 
 def test_the_schema_fits_the_platforms() -> None:

@@ -51,10 +51,16 @@ def test_a_line_that_misses_goes_on_to_the_next_level(result: Any) -> None:
 
 def test_the_time_series_adds_up(folder: Path, result: Any) -> None:
     series = result["series"]
-    assert len(series["rows"]) == 9, "the last step ends with the measurement"
-    column = series["columns"].index("receive.delivered")
-    parts = [row[column] for row in series["rows"]]
-    assert 0.8 < sum(parts) / result["statistics"]["receive"]["delivered"] <= 1
+    assert len(series["rows"]) == 10, "the last step ends with the measurement"
+    for group, name in (
+        ("receive", "delivered"),
+        ("dram", "reads_dma"),
+        ("memory", "dma_writes"),
+        ("io", "completions"),
+    ):
+        column = series["columns"].index(f"{group}.{name}")
+        parts = [row[column] for row in series["rows"]]
+        assert sum(parts) == result["statistics"][group][name] > 0, name
     csv = wiretime("stats", str(folder), "--series")
     assert csv.returncode == 0
     assert len(csv.stdout.splitlines()) == 1 + len(series["rows"])
@@ -85,6 +91,21 @@ def test_tables_show_every_counter_with_unit_and_meaning(folder: Path) -> None:
     same = wiretime("diff", str(folder), str(folder))
     assert same.returncode == 0
     assert "1.000" in same.stdout
+
+
+def test_diff_shows_what_has_moved(folder: Path, result: Any, tmp_path: Path) -> None:
+    """What has halved is shown as half, and the parameter that differs beside it."""
+    changed = json.loads(json.dumps(result))
+    changed["forwarded_gbps"] /= 2
+    changed["configuration"]["platform"]["core"]["rob_entries"] = 7
+    (tmp_path / "result.json").write_text(json.dumps(changed))
+    shown = wiretime("diff", str(folder), str(tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["core.rob_entries", "128", "7"] in rows
+    (forwarded,) = (row for row in rows if row[:1] == ["forwarded"] and row[-1] == "Gb/s")
+    assert float(forwarded[1]) == pytest.approx(2 * float(forwarded[2]), abs=0.02)
+    assert forwarded[3] == "0.500"
 
 
 def test_a_long_quantum_says_its_error() -> None:

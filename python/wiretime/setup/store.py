@@ -40,10 +40,18 @@ def _locked(root: Path) -> Iterator[None]:
         yield
 
 
+def _is(path: Path, size: int, changed_ns: int, sha256: str) -> bool:
+    """Whether a file is as it was made: untouched since, or else of the same content."""
+    now = path.stat()
+    if now.st_size != size:
+        return False
+    return now.st_mtime_ns == changed_ns or file_digest(path) == sha256
+
+
 def _intact(folder: Path) -> bool:
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-        return all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
+        return all(_is(folder / name, *made) for name, made in manifest["files"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -64,7 +72,7 @@ def entry(
 ) -> Path:
     """Return the cache folder for ``kind`` and ``key``; ``make`` fills a new one and says what is in it.
 
-    An entry whose files are missing or of another size than recorded is made anew, and where ``anew`` asks for it.
+    An entry whose files are missing or other than recorded is made anew, and where ``anew`` asks for it.
     """
     root = cache()
     try:
@@ -88,7 +96,7 @@ def entry(
         try:
             about = make(work)
             files = {
-                str(p.relative_to(work)): p.stat().st_size
+                str(p.relative_to(work)): (p.stat().st_size, p.stat().st_mtime_ns, file_digest(p))
                 for p in sorted(work.rglob("*"))
                 if p.is_file() and not p.is_symlink()
             }

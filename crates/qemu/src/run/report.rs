@@ -105,7 +105,9 @@ fn series(run: &Run, first: &Snapshot) -> Option<Value> {
     if run.series.is_empty() {
         return None;
     }
-    let points: Vec<&Snapshot> = std::iter::once(first).chain(&run.series).collect();
+    // The last step ends with the measurement, whole or not.
+    let end = run.end.as_ref().filter(|end| run.series.last().is_some_and(|last| last.time < end.time));
+    let points: Vec<&Snapshot> = std::iter::once(first).chain(&run.series).chain(end).collect();
     let steps: Vec<BTreeMap<String, u64>> = points
         .windows(2)
         .map(|w| {
