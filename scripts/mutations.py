@@ -1,18 +1,30 @@
-"""Tests of the tests: breaks a model in one place at a time, and wants a test to fail.
+"""Tests of the tests: breaks a model or a tool in one place at a time, and wants a test to fail.
 
-Needs a clean tree; restores every file. Not part of ``./test``: each mutation builds the engine anew.
+`.venv/bin/python scripts/mutations.py [--quick] [TEXT ...]`: those whose description holds one of the texts. Works in a
+copy of the tracked files, built anew for each: all take an hour or more; ``./test`` runs the quick ones.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-GUEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/test_machine.py", "-k"]
-MODELS = ["cargo", "test", "-q", "-p", "wiretime-hw", "--lib"]
+ROOT = Path(__file__).resolve().parent.parent
+LIST = ROOT / "scripts/mutations.toml"
+CARGO = {
+    "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
+    "base": ["test", "-q", "-p", "wiretime-base"],
+    "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "closed_forms"],
+    "engine": ["test", "-q", "-p", "wiretime-qemu"],
+}
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 
 
 @dataclass(frozen=True)
@@ -23,89 +35,74 @@ class Mutation:
     file: str
     old: str
     new: str
-    tests: list[str]
+    tests: str
+    quick: bool = False
+
+    def places(self, root: Path) -> int:
+        """Return how often the text to break is in the file."""
+        path = root / self.file
+        return path.read_text().count(self.old) if path.exists() else 0
 
 
-MUTATIONS = (
-    Mutation(
-        "the L2's latency is halved",
-        "crates/hw/src/memory/mod.rs",
-        "l2_latency: p.l2.latency.into()",
-        "l2_latency: u64::from(p.l2.latency) / 2",
-        [*GUEST, "closed_forms and ampere-altra-"],
-    ),
-    Mutation(
-        "PRFM is ignored",
-        "crates/qemu/src/run/hidden.rs",
-        "    Some((address, MemKind::Prefetch))",
-        "    let _ = address;\n    None",
-        [*GUEST, "software_prefetches"],
-    ),
-    Mutation(
-        "PCIe writes have no header",
-        "crates/hw/src/io/pcie.rs",
-        "piece + u64::from(self.p.write_overhead), host.stats",
-        "piece, host.stats",
-        MODELS,
-    ),
-    Mutation(
-        "a register read is charged twice",
-        "crates/hw/src/core/access.rs",
-        "let done = t + self.device_read;",
-        "let done = t + 2 * self.device_read;",
-        [*GUEST, "closed_forms and ampere-altra-"],
-    ),
-    Mutation(
-        "a row hit costs as much as a row miss",
-        "crates/hw/src/memory/dram.rs",
-        "if open && bank.row == place.row {",
-        "if open && bank.row == place.row && false {",
-        MODELS,
-    ),
-    Mutation(
-        "a mispredicted branch costs nothing",
-        "crates/hw/src/core/frontend.rs",
-        "self.redirect(complete + self.mispredict, Cause::Mispredict);",
-        "",
-        [*GUEST, "branches_cost"],
-    ),
-    Mutation(
-        "page walks are free",
-        "crates/hw/src/core/tlb.rs",
-        "        self.second.insert(address, bits);\n        (bits, at - t)",
-        "        self.second.insert(address, bits);\n        (bits, (at - t) * 0)",
-        [*GUEST, "closed_forms and ampere-altra-"],
-    ),
-)
+def mutations() -> list[Mutation]:
+    """Return all of the list."""
+    return [Mutation(**entry) for entry in tomllib.loads(LIST.read_text())["mutation"]]
 
 
-def run(command: list[str]) -> bool:
-    """Return whether a command succeeds."""
-    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
+def copy(folder: Path) -> None:
+    """Copy the tracked files as they are, and the built Python extension."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    native = [os.fsencode(p.relative_to(ROOT)) for p in (ROOT / "python/wiretime").glob("_native*.so")]
+    for name in (*filter(None, names), *native):
+        source, target = ROOT / os.fsdecode(name), folder / os.fsdecode(name)
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
 
 
-def caught(m: Mutation) -> str:
+def _passes(folder: Path, *command: str) -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(folder / "python")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True).returncode == 0
+
+
+def caught(m: Mutation, folder: Path) -> str:
     """Break, build, test, restore; say what happened."""
-    path = ROOT / m.file
-    text = path.read_text()
-    if text.count(m.old) != 1:
+    if m.places(folder) != 1:
         return "the place to break is not there"
+    path = folder / m.file
+    text = path.read_text()
+    kind, _, rest = m.tests.partition(" ")
     path.write_text(text.replace(m.old, m.new))
     try:
-        if m.tests != MODELS and not run(["cargo", "build", "--release", "-q", "-p", "wiretime-qemu"]):
+        if kind == "python":
+            file, _, expression = rest.partition(" ")
+            return "NOT CAUGHT" if _passes(folder, *PYTEST, file, "-k", expression) else "caught"
+        if kind == "guest":
+            if not _passes(folder, "cargo", "build", "--release", "-q", "-p", "wiretime-qemu"):
+                return "does not build"
+            return "NOT CAUGHT" if _passes(folder, *PYTEST, "tests/test_machine.py", "-k", rest) else "caught"
+        if not _passes(folder, "cargo", *CARGO[kind], "--no-run"):
             return "does not build"
-        return "NOT CAUGHT" if run(m.tests) else "caught"
+        return "NOT CAUGHT" if _passes(folder, "cargo", *CARGO[kind]) else "caught"
     finally:
         path.write_text(text)
 
 
 def main() -> int:
-    """Try every mutation."""
+    """Try mutations."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", nargs="*", help="parts of descriptions; all by default")
+    parser.add_argument("--quick", action="store_true", help="only the quick ones")
+    asked = parser.parse_args()
+    chosen = [m for m in mutations() if not asked.texts or any(t in m.what or t == m.tests for t in asked.texts)]
     results = []
-    for m in MUTATIONS:
-        results.append(caught(m))
-        print(f"{results[-1]}: {m.what} ({m.file})", flush=True)
-    run(["cargo", "build", "--release", "-q", "-p", "wiretime-qemu"])
+    with tempfile.TemporaryDirectory() as name:
+        copy(Path(name))
+        for m in chosen:
+            if asked.quick and not m.quick:
+                continue
+            results.append(caught(m, Path(name)))
+            print(f"{results[-1]}: {m.what} ({m.file})", flush=True)
     return int(any(result != "caught" for result in results))
 
 

@@ -33,7 +33,9 @@ def _make(root: Path, folder: Path, *arguments: str) -> None:
         "PKG_CONFIG_SYSROOT_DIR": str(root),
         "MAKEFLAGS": "",
     }
-    command = ["make", "--silent", "-C", str(folder), f"CC={COMPILER} --sysroot={root}", *arguments]
+    # No path of this machine in what is built: the same image wherever it is made.
+    same = f"-ffile-prefix-map={root}= -ffile-prefix-map={folder}=."
+    command = ["make", "--silent", "-C", str(folder), f"CC={COMPILER} --sysroot={root} {same}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
