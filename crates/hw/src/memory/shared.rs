@@ -287,7 +287,7 @@ mod tests {
         let (port, bank) = (p.llc.port_time.ps(), p.llc.bank_time.ps());
         assert_eq!(m.llc_access(0, LINE + 1, t, Requester::Load).0, t + port + hit, "its port is taken");
         let second = m.llc_access(1, LINE, t, Requester::Load).0;
-        assert_eq!(second, t + bank.max(0) + hit, "the other core's port is free, the bank is not");
+        assert_eq!(second, t + bank + hit, "the other core's port is free, the bank is not");
         assert_eq!(m.llc_access(1, LINE, t - 500_000, Requester::Load).0, t - 500_000 + hit, "before all of them");
     }
 
