@@ -1,36 +1,42 @@
 //! Misses in flight, and the cycles of a cache's data port. Requests come in any order of time.
 
-use wiretime_base::{Calendar, Return, Window};
+use wiretime_base::Calendar;
 
-/// A file of miss-status registers. Times are in the owner's unit.
-pub struct Mshrs(Window);
+/// A file of miss-status registers: when each is free again, in the owner's unit.
+///
+/// Taken in the order in which misses are timed, which for one core is that of the program: a miss that comes earlier than
+/// one timed before it can wait for its register. What counts only earlier misses gives out more registers than there are.
+pub struct Mshrs(Vec<u64>);
 
 impl Mshrs {
     pub fn new(entries: u32) -> Self {
-        Self(Window::new(entries.into(), Return::AnyOrder))
+        Self(vec![0; entries.max(1) as usize])
+    }
+
+    /// A register that is free at `t`, or the one that is free first.
+    #[inline]
+    fn pick(&self, t: u64) -> usize {
+        let free = self.0.iter().position(|&free| free <= t);
+        free.unwrap_or_else(|| (0..self.0.len()).min_by_key(|&i| self.0[i]).unwrap_or(0))
     }
 
     /// When a miss that wants a register at `t` may start.
     #[inline]
-    pub fn ready(&mut self, t: u64) -> u64 {
-        self.0.ready(t, 1)
+    pub fn ready(&self, t: u64) -> u64 {
+        t.max(self.0[self.pick(t)])
     }
 
     /// Whether one is free at `t`: prefetches do not wait.
     #[inline]
     pub fn free(&self, t: u64) -> bool {
-        self.0.free(t)
+        self.0.iter().any(|&free| free <= t)
     }
 
     /// A miss that wanted a register at `asked` has one until `until`.
     #[inline]
     pub fn hold(&mut self, asked: u64, until: u64) {
-        self.0.hold(asked, until, 1);
-    }
-
-    /// Nobody asks for a time before `t` any more.
-    pub fn reached(&mut self, t: u64) {
-        self.0.reached(t);
+        let i = self.pick(asked);
+        self.0[i] = until;
     }
 }
 

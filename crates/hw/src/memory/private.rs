@@ -80,9 +80,6 @@ impl Private {
 
     /// Nothing is asked before cycle `t`, at `ps`, any more.
     pub fn reached(&mut self, t: u64, ps: Ps) {
-        for file in [&mut self.l1i_mshrs, &mut self.l1d_mshrs, &mut self.l2_mshrs] {
-            file.reached(t);
-        }
         self.l2_banks.iter_mut().for_each(|bank| bank.reached(t));
         self.port.reached(ps);
     }

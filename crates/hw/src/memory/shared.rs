@@ -106,7 +106,6 @@ impl Shared {
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
         self.banks.iter_mut().for_each(|bank| bank.reached(t));
-        self.mshrs.reached(t);
         self.dram.reached(t);
     }
 
