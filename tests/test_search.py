@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -166,19 +167,22 @@ def test_a_search_without_an_answer_ends() -> None:
 
 
 def test_what_ends_one_of_several_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    done, killed = [], []
-    monkeypatch.setattr(vm, "kill_all", lambda: killed.append(True))
+    done, killed = [], threading.Event()
+    monkeypatch.setattr(vm, "kill_all", killed.set)
 
     def do(item: int) -> int:
         done.append(item)
         if item == 1:
             raise WiretimeError("one")
+        # A guest runs until it is killed: no more than one may have begun behind the one that failed.
+        assert item < 5 or killed.wait(60)
         return -item
 
-    assert list(vm.at_once(do, [2, 3, 4])) == [-2, -3, -4] and not killed
+    assert list(vm.at_once(do, [2, 3, 4])) == [-2, -3, -4] and not killed.is_set()
+    done.clear()
     with pytest.raises(WiretimeError, match="one"):
         list(vm.at_once(do, [1, *range(5, 500)], 1))
-    assert killed and len(done) < 400
+    assert killed.is_set() and done in ([1], [1, 5])
 
 
 @pytest.mark.parametrize("capacity", [3e9, 16.1e9])
