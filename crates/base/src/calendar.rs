@@ -5,11 +5,8 @@
 //! ahead never delays what is over before it begins. What no requester can reach any more is forgotten when the owner
 //! says so: by the slowest requester's time, never by the latest booking.
 
-use crate::Ps;
+use crate::{sorted, Ps};
 use std::collections::VecDeque;
-
-/// Intervals looked at from the end before all are searched.
-const NEAR: usize = 8;
 
 /// Occupied intervals of one resource, sorted, disjoint, merged where they touch.
 #[derive(Clone, Debug)]
@@ -34,13 +31,15 @@ impl Calendar {
             Some(last) if arrival >= last.1 => {
                 if arrival == last.1 {
                     last.1 += service;
-                } else {
+                } else if service > 0 {
                     self.busy.push_back((arrival, arrival + service));
                 }
                 return arrival;
             }
             None => {
-                self.busy.push_back((arrival, arrival + service));
+                if service > 0 {
+                    self.busy.push_back((arrival, arrival + service));
+                }
                 return arrival;
             }
             _ => {}
@@ -60,14 +59,7 @@ impl Calendar {
     /// The first interval that ends after `t`: usually one of the last few.
     #[inline]
     fn first_after(&self, t: Ps) -> usize {
-        let mut i = self.busy.len();
-        for _ in 0..NEAR {
-            if i == 0 || self.busy[i - 1].1 <= t {
-                return i;
-            }
-            i -= 1;
-        }
-        self.busy.partition_point(|&(_, end)| end <= t)
+        sorted::count(&self.busy, |&(_, end)| end <= t)
     }
 
     fn insert(&mut self, i: usize, start: Ps, end: Ps) {
@@ -89,6 +81,16 @@ impl Calendar {
         while self.busy.front().is_some_and(|&(_, end)| end <= t) {
             self.busy.pop_front();
         }
+    }
+
+    /// How long nothing has been booked when it is `t`: 0 in the middle of a booking.
+    #[must_use]
+    pub fn idle_before(&self, t: Ps) -> Ps {
+        let i = self.first_after(t);
+        if self.busy.get(i).is_some_and(|&(start, _)| start < t) {
+            return 0;
+        }
+        t - i.checked_sub(1).map_or(0, |before| self.busy[before].1)
     }
 
     /// When the last booking ends: 0 for a resource never used.
@@ -118,6 +120,9 @@ mod tests {
         assert_eq!(c.reserve(95, 10), 110, "five free before the booking at 100 are not enough");
         assert_eq!(c.reserve(100, 90), 210);
         assert_eq!(c.reserve(120, 80), 120, "exactly fills the gap");
+        assert_eq!([300, 301, 350, 205].map(|t| c.idle_before(t)), [0, 1, 50, 0]);
+        assert_eq!(c.reserve(1000, 0), 1000);
+        assert_eq!(c.last_end(), 300, "what takes no time leaves nothing behind");
     }
 
     proptest! {

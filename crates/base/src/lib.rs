@@ -7,6 +7,7 @@ pub mod calendar;
 pub mod clock;
 pub mod events;
 pub mod quantity;
+pub mod sorted;
 pub mod stats;
 pub mod window;
 

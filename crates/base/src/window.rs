@@ -1,4 +1,4 @@
-//! A limited number of units, each held for a while: credits, tags, bus slots, miss-status registers, walkers.
+//! A limited number of units, each held for a while: credits, tags, bus slots, walkers.
 //!
 //! Requests need not come in order of time. One waits for those that were asked for at its time or before, and for no
 //! other: what is booked ahead never delays what is earlier. Units can then be held twice for a while, by the earlier
@@ -69,6 +69,9 @@ impl Window {
 
     /// The same where later requests have been entered already.
     fn ready_before_others(&self, t: Ps, units: u64) -> Ps {
+        if self.has_room(t, units) {
+            return t;
+        }
         let (mut used, mut start) = (self.used_at(t), t);
         let mut ahead = self.holds.iter().skip(self.holds.partition_point(|h| h.until <= t)).filter(|h| h.asked <= t);
         while used + units > self.units {
@@ -79,16 +82,16 @@ impl Window {
         start
     }
 
+    /// Whether there is room at `t` even if all that is held then or later were held then: found without going through
+    /// all that was asked for later.
+    fn has_room(&self, t: Ps, units: u64) -> bool {
+        let back = self.holds.range(..self.back).rev().take_while(|h| h.until > t).map(|h| h.units);
+        self.used + back.sum::<u64>() + units <= self.units
+    }
+
     fn used_at(&self, t: Ps) -> u64 {
         let ahead = self.holds.iter().rev().take_while(|h| h.until > t);
         ahead.filter(|h| h.asked <= t).map(|h| h.units).sum()
-    }
-
-    /// Whether a unit is free at `t`, for those who do not wait.
-    #[inline]
-    #[must_use]
-    pub fn free(&self, t: Ps) -> bool {
-        self.used_at(t) < self.units
     }
 
     /// `units` that were asked for at `asked` are taken until `until`.
@@ -164,7 +167,6 @@ mod tests {
             w.hold(0, until, 1);
         }
         assert_eq!(w.ready(10, 1), 50);
-        assert!(!w.free(49) && w.free(50));
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn main() {
                 e.index = i as u16;
             }
             core.run(block, 0, BLOCK, &events[..loads], Some(block.paddr), &mut memory, &mut Flat);
+            core.reached(core.now());
             memory.reached(core.now());
         }
         let ns = began.elapsed().as_secs_f64() * 1e9 / (TURNS * BLOCK as u64) as f64;

@@ -135,8 +135,8 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
             _ => t,
         };
         let start = t - t % e.turns.quantum;
-        e.run.reached(start);
         e.run.advance_devices(start + e.turns.quantum);
+        e.run.reached(start);
         e.run.apply_dma(t);
         advance_to(t);
         e.run.update_irq();

@@ -17,7 +17,7 @@ use super::uop::{
     Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, LOADS, MEMORY, MORE, ORDERS, RARE, STORES, WRITES_INTEGER,
     WRITES_VECTOR,
 };
-use crate::memory::MemorySystem;
+use crate::memory::{MemorySystem, BEHIND};
 use crate::params::{self, CoreKind};
 use wiretime_base::{stats, Clock, Ps};
 
@@ -221,6 +221,11 @@ impl Core {
     #[must_use]
     pub fn tlb_stats(&self) -> TlbStats {
         self.tlb.stats.clone()
+    }
+
+    /// The core has reached `t`: what it can ask for no more is forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        self.tlb.reached(self.clock.cycle_at_or_after(t.saturating_sub(BEHIND)));
     }
 
     /// The core slept until `t`.

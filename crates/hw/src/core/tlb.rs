@@ -5,7 +5,7 @@
 
 use crate::memory::MemorySystem;
 use crate::params;
-use wiretime_base::stats;
+use wiretime_base::{stats, Return, Window};
 
 /// What a page walk reads and finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,8 +175,8 @@ pub struct Tlb {
     second_latency: u64,
     walk_latency: u64,
     walk_cached: bool,
-    /// The walker is busy until then: one walk at a time.
-    busy: u64,
+    /// One walk at a time, in cycles.
+    walkers: Window,
     pub stats: TlbStats,
 }
 
@@ -194,7 +194,7 @@ impl Tlb {
             second_latency: p.l2_latency.into(),
             walk_latency: p.walk_latency.into(),
             walk_cached: p.walk_cache_entries > 0,
-            busy: 0,
+            walkers: Window::new(1, Return::AnyOrder),
             stats: TlbStats::default(),
         }
     }
@@ -248,7 +248,8 @@ impl Tlb {
             return (bits, 0);
         }
         self.stats.l2_tlb_misses += 1;
-        let begin = (t + self.second_latency).max(self.busy);
+        let asked = t + self.second_latency;
+        let begin = self.walkers.ready(asked, 1);
         let mut at = begin + self.walk_latency;
         let reads = &walk.reads[..usize::from(walk.count).min(walk.reads.len())];
         // A cached pointer to the last table leaves one read.
@@ -262,9 +263,14 @@ impl Tlb {
             self.tables.insert(address, bits + 9);
         }
         self.stats.walk_cycles += at - begin;
-        self.busy = at;
+        self.walkers.hold(asked, at, 1);
         self.second.insert(address, bits);
         (bits, at - t)
+    }
+
+    /// No walk is asked for before cycle `t` any more.
+    pub fn reached(&mut self, t: u64) {
+        self.walkers.reached(t);
     }
 
     /// One page in any address space is forgotten, or everything.
@@ -322,6 +328,20 @@ mod tests {
         let before = tlb.stats.clone();
         turn(&mut tlb, &mut memory);
         (tlb.stats.dtlb_misses - before.dtlb_misses, tlb.stats.l2_tlb_misses - before.l2_tlb_misses)
+    }
+
+    #[test]
+    fn one_walk_at_a_time_and_none_waits_for_a_later_one() {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut tlb = Tlb::new(&p.core.tlb);
+        let mut walk = |page: u64, t| tlb.data(0, page << 21, t, &mut memory, &mut Pages(21));
+        walk(1000, 10_000);
+        let warm = walk(1001, 20_000);
+        walk(1002, 100_000);
+        assert_eq!(walk(1003, 30_000), warm, "a walk that was entered for later is not in the way");
+        let looked = u64::from(p.core.tlb.l2_latency);
+        assert_eq!(walk(1004, 30_001), 2 * warm - 1 - looked, "one that was asked for before is");
     }
 
     #[test]

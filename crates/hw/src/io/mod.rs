@@ -144,6 +144,10 @@ impl Io {
         }
         let arrives = arrives.max(at.checked_sub(1).map_or(0, |before| self.registers[before].1));
         self.registers.insert(at, (t, arrives));
+        // Nor does one that was accepted in between arrive before it.
+        for later in self.registers.range_mut(at + 1..) {
+            later.1 = later.1.max(arrives);
+        }
         arrives
     }
 

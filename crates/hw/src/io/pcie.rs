@@ -2,14 +2,16 @@
 //!
 //! A memory write is split at MPS and 4 KiB boundaries, a read request at MRRS and 4 KiB, completions at MPS from the
 //! read completion boundary on (PCI Express Base Specification, sections 2.2.7, 2.2.9 and 2.3.1.1). What one direction
-//! carries costs the other acknowledgements and credit updates. Directions are calendars, so transactions queue.
+//! carries costs the other acknowledgements and credit updates, which go before its next packet if they have not left before. Directions are
+//! calendars, so transactions queue.
 //!
 //! Left out: replay, completion credits (endpoints advertise infinite ones), virtual channels, relaxed ordering; a read
 //! does not wait for posted writes before it.
 
 use super::{cut, Host, IoStats};
 use crate::params;
-use wiretime_base::{BitRate, Calendar, Ps, Return, Window};
+use std::collections::VecDeque;
+use wiretime_base::{sorted, BitRate, Calendar, Ps, Return, Window};
 
 const PAGE: u64 = 4096;
 /// Data credits count 16 bytes.
@@ -17,16 +19,51 @@ const CREDIT: u64 = 16;
 /// One acknowledgement and one credit update.
 const DLLPS: u64 = 2;
 
+/// Data-link packets that wait to be sent.
+struct Owed {
+    /// When what they acknowledge has come.
+    since: Ps,
+    time: Ps,
+    /// When a packet was asked for that they went before.
+    sent: Ps,
+}
+
 /// One direction.
+#[derive(Default)]
 struct Direction {
     calendar: Calendar,
-    /// Data-link packets owed for what came from the other side, in bytes times the interval.
-    owed: u64,
+    /// Bytes sent that have not been acknowledged: less than the interval.
+    unacknowledged: u64,
+    /// In order of time.
+    owed: VecDeque<Owed>,
 }
 
 impl Direction {
-    fn new() -> Self {
-        Self { calendar: Calendar::default(), owed: 0 }
+    fn owes(&mut self, since: Ps, time: Ps) {
+        let at = sorted::count(&self.owed, |o| o.since <= since);
+        self.owed.insert(at, Owed { since, time, sent: Ps::MAX });
+    }
+
+    /// What a packet that is asked for at `t` finds to be sent before it; what had time to leave while nothing else did
+    /// has left.
+    fn owed(&mut self, t: Ps) -> Ps {
+        if self.owed.front().is_none_or(|o| o.since > t) {
+            return 0;
+        }
+        let (mut waits, mut at) = (0, t - self.calendar.idle_before(t));
+        for o in self.owed.iter_mut().take_while(|o| o.since <= t).filter(|o| o.sent > t) {
+            let left = waits - waits.min(o.since.saturating_sub(at));
+            (waits, at) = (left + o.time, at.max(o.since));
+            o.sent = t;
+        }
+        waits.saturating_sub(t - at)
+    }
+
+    fn reached(&mut self, t: Ps) {
+        self.calendar.reached(t);
+        while self.owed.front().is_some_and(|o| o.since < t) {
+            self.owed.pop_front();
+        }
     }
 }
 
@@ -79,8 +116,8 @@ impl Pcie {
         let window = |units: u32| Window::new(units.into(), Return::InOrder);
         let effective = rate(p.generation, p.lanes) / 100 * u64::from(100 - p.idle_percent.min(99));
         Self {
-            upstream: Direction::new(),
-            downstream: Direction::new(),
+            upstream: Direction::default(),
+            downstream: Direction::default(),
             rate: BitRate::new(effective.max(1)).expect("not zero"),
             latency: p.latency.ps(),
             posted_headers: window(p.posted_headers),
@@ -97,26 +134,29 @@ impl Pcie {
 
     pub fn reached(&mut self, t: Ps) {
         for direction in [&mut self.upstream, &mut self.downstream] {
-            direction.calendar.reached(t);
+            direction.reached(t);
         }
         for window in [&mut self.posted_headers, &mut self.posted_data, &mut self.non_posted, &mut self.tags] {
             window.reached(t);
         }
     }
 
-    /// Sends `bytes` and what is owed; returns when the last bit has left.
+    /// Sends `bytes`, which the other direction acknowledges when it has them; returns when the last bit has left.
     fn send(&mut self, up: bool, t: Ps, bytes: u64, stats: &mut IoStats) -> Ps {
         let interval = u64::from(self.p.dllp_interval);
-        let dllps = bytes * DLLPS * u64::from(self.p.dllp_size);
         let (this, other) =
             if up { (&mut self.upstream, &mut self.downstream) } else { (&mut self.downstream, &mut self.upstream) };
-        other.owed += dllps;
-        let extra = this.owed / interval;
-        this.owed %= interval;
-        stats.dllp_bytes += extra;
         *(if up { &mut stats.upstream_bytes } else { &mut stats.downstream_bytes }) += bytes;
-        let service = self.rate.time_of(bytes + extra);
-        this.calendar.reserve(t, service) + service
+        let service = this.owed(t) + self.rate.time_of(bytes);
+        let sent = this.calendar.reserve(t, service) + service;
+        this.unacknowledged += bytes;
+        let dllps = this.unacknowledged / interval * DLLPS * u64::from(self.p.dllp_size);
+        this.unacknowledged %= interval;
+        if dllps > 0 {
+            stats.dllp_bytes += dllps;
+            other.owes(sent + self.latency, self.rate.time_of(dllps));
+        }
+        sent
     }
 
     pub fn write(&mut self, t: Ps, address: u64, length: u64, host: &mut Host<'_>) -> (Ps, Ps) {
@@ -255,8 +295,14 @@ mod tests {
         for i in 0..1000 {
             link.write(0, i * 4096, 256, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats });
         }
-        let owed = stats.upstream_bytes * 2 * u64::from(p.pcie.dllp_size) / u64::from(p.pcie.dllp_interval);
-        link.register_write(0, &mut stats);
-        assert_eq!(stats.dllp_bytes, owed);
+        let dllps = stats.upstream_bytes / u64::from(p.pcie.dllp_interval) * 2 * u64::from(p.pcie.dllp_size);
+        assert_eq!(stats.dllp_bytes, dllps);
+        // One that is sent while they wait comes behind them, one that is sent long after does not.
+        let last = link.downstream.owed.back().unwrap().since;
+        let t = link.upstream.calendar.last_end() + 1_000_000;
+        let alone = Pcie::new(&p.pcie).register_write(t, &mut stats);
+        assert_eq!(link.register_write(t, &mut stats), alone);
+        let alone = Pcie::new(&p.pcie).register_write(last, &mut stats);
+        assert!(link.register_write(last, &mut stats) > alone);
     }
 }

@@ -26,7 +26,8 @@ impl MemorySystem {
             } else {
                 self.shared.stats.dma_write_allocations += 1;
                 let ways = self.shared.dca_ways;
-                self.llc_insert(line, at_bank, Level::Llc, DIRTY | DMA, ways, t);
+                // A core that looks before finds the line, too, but never waits for what comes later.
+                self.llc_insert(line, 0, Level::Llc, DIRTY | DMA, ways, t);
             }
         }
         visible

@@ -29,7 +29,7 @@ use wiretime_base::{Clock, Ps};
 pub const LINE: u64 = 64;
 
 /// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
-const BEHIND: Ps = 1_000_000;
+pub(crate) const BEHIND: Ps = 1_000_000;
 /// How often what is over is forgotten.
 const FORGET_EVERY: Ps = 8_000_000;
 

@@ -189,8 +189,10 @@ pub struct Dram {
     pub t_ras: Duration,
     /// Bursts of different groups of a rank; at least the burst itself.
     pub t_ccd_s: Duration,
-    /// Bursts to banks of one group.
+    /// Reads of banks of one group.
     pub t_ccd_l: Duration,
+    /// Writes to banks of one group.
+    pub t_ccd_l_wr: Duration,
     /// Rows opened in different groups of a rank.
     pub t_rrd_s: Duration,
     /// Rows opened in one group.

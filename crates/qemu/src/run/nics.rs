@@ -147,6 +147,7 @@ impl Run {
     /// All vCPUs and devices stand at `t` or later: what nobody can ask for any more is forgotten.
     pub fn reached(&mut self, t: Ps) {
         self.memory.reached(t);
+        self.cores.iter_mut().for_each(|core| core.reached(t));
         for nic in &mut lock(&self.nics).devices {
             nic.port.reached(t);
         }

@@ -5,7 +5,7 @@
 
 use super::timing::{Command, Near, Timing};
 use std::collections::VecDeque;
-use wiretime_base::Ps;
+use wiretime_base::{sorted, Ps};
 
 /// An access as its bank saw it.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub struct Use {
     pub begin: Ps,
     /// When its row was opened, which may have been for an earlier access.
     pub opened: Ps,
+    /// It opens its row itself.
+    pub opens: bool,
     /// Which refresh interval that was in: refresh closes rows.
     pub epoch: u64,
     pub row: u64,
@@ -23,20 +25,21 @@ pub struct Use {
     pub precharge: Ps,
 }
 
-/// Entries looked at from the end before all are searched: most requests come behind nearly all others.
-const NEAR: usize = 8;
+impl Use {
+    /// Whether the row that this access leaves open is closed in time for `next`, which opens another.
+    pub fn leaves_room_for(&self, next: &Self, closes: Ps) -> bool {
+        if next.begin < next.opened {
+            self.precharge <= next.begin // its first command closes a row
+        } else {
+            self.precharge + closes <= next.opened
+        }
+    }
+}
 
 /// How many of `list`, sorted by `time`, are at or before `t`.
 #[inline]
 fn before<T>(list: &VecDeque<T>, t: Ps, time: impl Fn(&T) -> Ps) -> usize {
-    let mut i = list.len();
-    for _ in 0..NEAR {
-        if i == 0 || time(&list[i - 1]) <= t {
-            return i;
-        }
-        i -= 1;
-    }
-    list.partition_point(|entry| time(entry) <= t)
+    sorted::count(list, |entry| time(entry) <= t)
 }
 
 /// A bank.
@@ -47,15 +50,57 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// The last access that begins at or before `t`, and the first behind it.
+    /// The last access that begins at or before `t`.
     #[inline]
-    pub fn around(&self, t: Ps) -> (Option<&Use>, Option<&Use>) {
-        let i = before(&self.uses, t, |u| u.begin);
-        (i.checked_sub(1).and_then(|before| self.uses.get(before)), self.uses.get(i))
+    pub fn before(&self, t: Ps) -> Option<&Use> {
+        before(&self.uses, t, |u| u.begin).checked_sub(1).and_then(|i| self.uses.get(i))
     }
 
+    /// The first behind `t` that wants another row than `new`, or opens its row itself.
+    #[inline]
+    pub fn behind(&self, t: Ps, new: &Use) -> Option<&Use> {
+        let from = before(&self.uses, t, |u| u.begin);
+        self.uses.range(from..).find(|u| u.opens || u.row != new.row || u.epoch != new.epoch)
+    }
+
+    /// The first behind `t` that opens a row.
+    pub fn opens_behind(&self, t: Ps) -> Option<&Use> {
+        self.uses.range(before(&self.uses, t, |u| u.begin)..).find(|u| u.opens)
+    }
+
+    /// Accesses of the same open row behind it let it be closed no earlier.
     pub fn insert(&mut self, new: Use) {
-        self.uses.insert(before(&self.uses, new.begin, |u| u.begin), new);
+        let at = before(&self.uses, new.begin, |u| u.begin);
+        for u in self.uses.range_mut(at..).take_while(|u| !u.opens) {
+            u.precharge = u.precharge.max(new.precharge);
+        }
+        self.uses.insert(at, new);
+    }
+
+    /// The first access behind `behind`, a hit so far, opens its row itself, at `at`, and those of the row with it.
+    pub fn reopen(&mut self, behind: Ps, begin: Ps, at: Ps, closed: Ps) {
+        let from = before(&self.uses, behind, |u| u.begin);
+        if let Some(first) = self.uses.get_mut(from) {
+            (first.opens, first.begin, first.opened) = (true, begin, at);
+            first.precharge = first.precharge.max(closed);
+        }
+        for u in self.uses.range_mut((from + 1).min(self.uses.len())..).take_while(|u| !u.opens) {
+            u.opened = at;
+            u.precharge = u.precharge.max(closed);
+        }
+    }
+
+    /// Takes the access out whose read or write comes at `column`; returns it and the one behind it if that finds its row
+    /// open.
+    pub fn remove(&mut self, column: Ps) -> Option<(Use, Option<Use>)> {
+        let at = self.uses.iter().rposition(|u| u.column == column)?;
+        let gone = self.uses.remove(at)?;
+        Some((gone, self.uses.get(at).filter(|next| !next.opens).copied()))
+    }
+
+    #[cfg(test)]
+    pub fn all(&self) -> impl Iterator<Item = &Use> {
+        self.uses.iter()
     }
 
     /// The last access before `t` says which row is open; those before it are of no use.
@@ -188,9 +233,8 @@ impl Commands {
 
     pub fn insert(&mut self, new: Booked, t: &Timing) {
         let at = self.before(new.time);
-        let nothing_between = |a: &Booked, b: &Booked| b.time - a.time < t.room(a.command, b.command);
-        let joins = at > 0 && nothing_between(&self.booked[at - 1], &new);
-        let joined = self.booked.get(at).is_some_and(|next| nothing_between(&new, next));
+        let joins = at > 0 && Self::nothing_between(&self.booked[at - 1], &new, t);
+        let joined = self.booked.get(at).is_some_and(|next| Self::nothing_between(&new, next, t));
         self.booked.insert(at, new);
         let mut i = before(&self.runs, new.time, |run| run.0);
         if joins && i > 0 {
@@ -203,6 +247,41 @@ impl Commands {
             self.runs[i].1 = last;
             self.runs.remove(i + 1);
         }
+    }
+
+    /// Takes out the command to `bank` at `time`.
+    pub fn remove(&mut self, time: Ps, bank: u16, t: &Timing) {
+        let mut at = self.before(time);
+        loop {
+            let Some(i) = at.checked_sub(1) else { return };
+            if self.booked[i].time != time {
+                return;
+            }
+            at = i;
+            if self.booked[i].bank == bank {
+                break;
+            }
+        }
+        self.booked.remove(at);
+        // The run that it was in is cut there, unless its neighbours still leave no room.
+        let run = before(&self.runs, time, |run| run.0).checked_sub(1);
+        let Some((i, (first, last))) = run.and_then(|i| Some((i, *self.runs.get(i)?))) else { return };
+        let near = at > 0 && self.booked.get(at).is_some_and(|b| Self::nothing_between(&self.booked[at - 1], b, t));
+        if time > last || near && first < time && time < last {
+            return;
+        }
+        self.runs.remove(i);
+        if let Some(next) = self.booked.get(at).filter(|b| b.time <= last) {
+            self.runs.insert(i, (next.time, last));
+        }
+        if let Some(before) = at.checked_sub(1).map(|b| self.booked[b]).filter(|b| b.time >= first) {
+            self.runs.insert(i, (first, before.time));
+        }
+    }
+
+    /// Whether no third command finds room between two that follow each other.
+    fn nothing_between(a: &Booked, b: &Booked, t: &Timing) -> bool {
+        b.time - a.time < t.room(a.command, b.command)
     }
 
     /// Nothing is asked for before `t` any more, and nothing reaches further than `reach` or four commands.

@@ -52,7 +52,7 @@ const RULES: [Rule; 20] = [
     (Read, Read, Group, |d| d.t_ccd_l.ps().max(d.burst())),
     (Read, Read, Rank, |d| d.t_ccd_s.ps().max(d.burst())),
     (Read, Read, Channel, |d| d.burst() + d.t_rtrs.ps()),
-    (Write, Write, Group, |d| d.t_ccd_l.ps().max(d.burst())),
+    (Write, Write, Group, |d| d.t_ccd_l_wr.ps().max(d.burst())),
     (Write, Write, Rank, |d| d.t_ccd_s.ps().max(d.burst())),
     (Write, Write, Channel, |d| d.burst() + d.t_rtrs.ps()),
     (Read, Write, Rank, |d| (d.t_cl.ps() + d.burst() + d.t_rtw.ps()).saturating_sub(d.t_cwl.ps())),

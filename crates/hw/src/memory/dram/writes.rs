@@ -2,49 +2,91 @@
 
 use wiretime_base::Ps;
 
+/// A write that has left the queue.
+struct Sent {
+    line: u64,
+    since: Ps,
+    until: Ps,
+    /// Its write command, once booked.
+    column: Ps,
+}
+
+impl Sent {
+    fn waits(&self, t: Ps) -> bool {
+        self.since <= t && t < self.until
+    }
+}
+
 /// The queue of a channel.
 #[derive(Default)]
 pub struct WriteQueue {
     /// Lines that wait, and since when.
     lines: Vec<u64>,
     since: Vec<Ps>,
-    /// Lines that have been sent at a time that somebody may still ask for: line, since, until.
-    sent: Vec<(u64, Ps, Ps)>,
+    /// Those that have been sent at a time that somebody may still ask for.
+    sent: Vec<Sent>,
     last_sent: Ps,
+    /// The last time at which anything was written or sent.
+    latest: Ps,
 }
 
 impl WriteQueue {
     /// Whether a write of `line` waits at `t`.
     #[inline]
     pub fn holds(&self, line: u64, t: Ps) -> bool {
-        let found = self.lines.iter().position(|&l| l == line).is_some_and(|i| self.since[i] <= t);
-        found || t < self.last_sent && self.sent.iter().any(|&(l, since, until)| l == line && since <= t && t < until)
+        // The plain search is quick, and nearly always in vain.
+        let found = || self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t);
+        self.lines.contains(&line) && found()
+            || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t))
     }
 
-    /// Adds a write; returns how many wait at its time, itself included.
+    /// Whether a write of `line` at `t` needs no entry of its own: one waits, or one that comes later waits from now on.
     #[inline]
-    pub fn push(&mut self, line: u64, t: Ps) -> usize {
+    pub fn merges(&mut self, line: u64, t: Ps) -> bool {
+        if self.holds(line, t) {
+            return true;
+        }
+        if t >= self.latest {
+            return false;
+        }
+        let waits = self.lines.iter().zip(&mut self.since).filter(|(&l, _)| l == line).map(|(_, since)| since);
+        let sent = self.sent.iter_mut().filter(|w| w.line == line && w.since > t).map(|w| &mut w.since);
+        let later = waits.chain(sent).min_by_key(|since| **since);
+        later.map(|since| *since = t).is_some()
+    }
+
+    /// Adds a write.
+    #[inline]
+    pub fn push(&mut self, line: u64, t: Ps) {
         self.lines.push(line);
         self.since.push(t);
-        let mut waiting = self.since.iter().filter(|&&since| since <= t).count();
-        if t < self.last_sent {
-            waiting += self.sent.iter().filter(|w| w.1 <= t && t < w.2).count();
-        }
-        waiting
+        self.latest = self.latest.max(t);
     }
 
-    /// All that waits at `t` is sent then.
-    pub fn send(&mut self, t: Ps, mut each: impl FnMut(u64)) {
-        for w in self.sent.iter_mut().filter(|w| w.1 <= t && t < w.2) {
-            each(w.0);
-            w.2 = t;
+    /// How many wait at `t`.
+    #[inline]
+    pub fn waiting(&self, t: Ps) -> usize {
+        if t >= self.latest {
+            return self.lines.len();
+        }
+        let waiting = self.since.iter().filter(|&&since| since <= t).count();
+        let later = if t < self.last_sent { self.sent.iter().filter(|w| w.waits(t)).count() } else { 0 };
+        waiting + later
+    }
+
+    /// All that waits at `t` is sent then: which of the sent ones, line, and when its command had been booked for, if it
+    /// was sent later so far.
+    pub fn send(&mut self, t: Ps, mut each: impl FnMut(usize, u64, Option<Ps>)) {
+        for (i, w) in self.sent.iter_mut().enumerate().filter(|(_, w)| w.waits(t)) {
+            w.until = t;
+            each(i, w.line, Some(w.column));
         }
         let mut kept = 0;
         for i in 0..self.lines.len() {
             let (line, since) = (self.lines[i], self.since[i]);
             if since <= t {
-                each(line);
-                self.sent.push((line, since, t));
+                each(self.sent.len(), line, None);
+                self.sent.push(Sent { line, since, until: t, column: 0 });
             } else {
                 (self.lines[kept], self.since[kept]) = (line, since);
                 kept += 1;
@@ -53,10 +95,21 @@ impl WriteQueue {
         self.lines.truncate(kept);
         self.since.truncate(kept);
         self.last_sent = self.last_sent.max(t);
+        self.latest = self.latest.max(t);
+    }
+
+    /// The command of a sent write comes at `column`.
+    pub fn booked(&mut self, index: usize, column: Ps) {
+        self.sent[index].column = column;
+    }
+
+    #[cfg(test)]
+    pub fn left(&self) -> usize {
+        self.lines.len()
     }
 
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
-        self.sent.retain(|w| w.2 > t);
+        self.sent.retain(|w| w.until > t);
     }
 }
