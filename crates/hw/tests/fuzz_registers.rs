@@ -13,8 +13,13 @@ use wiretime_hw::wire::{Arrivals, Flows, Generator, Load, Recognition, Sink, Siz
 
 const ACCESSES: u64 = 500_000;
 const MEMORY: u64 = 1 << 20;
-/// Rings and buffers are handed over below this address; all above is somebody else's.
+/// Rings and buffers are handed over below this address, in the first part of each block, with room for the longest
+/// behind it; all else is somebody else's.
 const HANDED_OVER: u64 = MEMORY / 2;
+const BLOCK: u64 = 65_536;
+const BEGINS: u64 = BLOCK / 2;
+/// Of a block, what a buffer or ring that begins in its first part may reach.
+const REACHED: u64 = BEGINS + 16_384;
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
 struct Ram {
@@ -68,13 +73,18 @@ fn platform() -> Platform {
     toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a valid platform")
 }
 
+/// Where a ring or buffer may begin.
+fn handed_over(random: &mut Random) -> u64 {
+    random.below(HANDED_OVER / BLOCK) * BLOCK + random.below(BEGINS)
+}
+
 fn absurd(random: &mut Random) -> u64 {
     match random.below(6) {
         0 => 0,
         1 => u64::MAX - random.below(4096),
         2 => MEMORY - random.below(64),
         3 => random.next(),
-        _ => random.below(HANDED_OVER - 65_536) & !0xf,
+        _ => handed_over(random) & !0xf,
     }
 }
 
@@ -94,7 +104,7 @@ fn of_8254x() -> Knowledge {
         interesting,
         value: |random, offset, value| match offset {
             // Bases inside what is handed over, so that write-backs stay there too.
-            reg::RDBAL | reg::TDBAL => random.below(HANDED_OVER - 65_536) as u32,
+            reg::RDBAL | reg::TDBAL => handed_over(random) as u32,
             reg::RDBAH | reg::TDBAH if !random.one_in(50) => 0,
             reg::RDBAH | reg::TDBAH => 0xffff_ffff,
             reg::RDLEN | reg::TDLEN => (random.below(9) * 512) as u32,
@@ -120,7 +130,7 @@ fn of_82599() -> Knowledge {
         value: |random, offset, value| {
             let queue_register = (0x1000..0x2000).contains(&offset) || (0x6000..0x7000).contains(&offset);
             match (offset, offset & 0x3f) {
-                (_, 0) if queue_register => random.below(HANDED_OVER - 65_536) as u32 & !0x7f,
+                (_, 0) if queue_register => handed_over(random) as u32 & !0x7f,
                 (_, 4) if queue_register && !random.one_in(50) => 0,
                 (_, 8) if queue_register => (random.below(9) * 512) as u32,
                 (_, 0x14) if queue_register => value & 0x1000_0003,
@@ -155,7 +165,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     shared.cohort = 1000..1_000_000_000;
     port.start_traffic(0, &mut shared);
     let mut ram = Ram { bytes: (0..MEMORY).map(|i| (i * 7) as u8).collect(), outside: Cell::new(0) };
-    let foreign = ram.bytes[HANDED_OVER as usize..].to_vec();
+    let before = ram.bytes.clone();
     let mut random = Random(seed);
     let mut now: Ps = 0;
     let mut odd = 0;
@@ -186,7 +196,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             port.doorbell(now, offset, value);
         }
         if random.one_in(16) {
-            let at = (random.below(HANDED_OVER - 65_536) & !0xf) as usize;
+            let at = (handed_over(&mut random) & !0xf) as usize;
             let (address, word) = (absurd(&mut random), random.next());
             let word = if random.one_in(4) { word & !0xffff | 0xffff } else { word };
             ram.bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
@@ -206,11 +216,14 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         }
     }
     // Receive buffers that the fuzzer placed at MEMORY - n wrote there: that was handed over. The rest is untouched.
-    let last_page = foreign.len() - 4096;
-    assert!(
-        ram.bytes[HANDED_OVER as usize..][..last_page] == foreign[..last_page],
-        "written outside what was handed over"
-    );
+    let blocks = (0..HANDED_OVER / BLOCK).map(|block| (block * BLOCK + REACHED, (block + 1) * BLOCK));
+    for (from, to) in blocks.chain([(HANDED_OVER, MEMORY - 4096)]) {
+        let range = from as usize..to as usize;
+        assert!(
+            ram.bytes[range.clone()] == before[range],
+            "written outside what was handed over: {from:#x} to {to:#x}"
+        );
+    }
     let stats = port.stats(queues);
     assert!(stats.receive.frames > 1000, "traffic has flowed: {stats:?}");
     assert!(stats.receive.delivered > 0 && stats.transmit.descriptors_fetched > 0, "the rings were used: {stats:?}");
