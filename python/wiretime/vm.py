@@ -248,7 +248,7 @@ class Machine:
             "-m",
             str(memory >> 20),
             "-cpu",
-            f"neoverse-n1,cntfrq={frequency}",
+            f"{system['cpu']},cntfrq={frequency}",
             "-smp",
             str(system["cores"]),
             "-accel",

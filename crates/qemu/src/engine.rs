@@ -10,6 +10,10 @@ use crate::vfio;
 use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void, CStr};
 use std::ptr;
+use wiretime_isa::{AArch64, Isa, Registers};
+
+/// The instruction set of the guest: this engine is built for one.
+pub type Guest = AArch64;
 
 /// Everything the TCG thread owns.
 pub struct Engine {
@@ -22,7 +26,7 @@ pub struct Engine {
     pub blocks: Blocks,
     pub run: Run,
     pub control: Control,
-    /// Registers x0 to x30, sp, pc, and those behind address translation.
+    /// Those that the instruction set asks for.
     registers: [*mut c_void; REGISTERS],
     register_buffer: *mut api::GByteArray,
 }
@@ -49,8 +53,8 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
     }
     // SAFETY: QEMU's string.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
-    if !info.system_emulation || target != "aarch64" {
-        return Err(format!("only qemu-system-aarch64 can be driven, this is {target}"));
+    if !info.system_emulation || target != Guest::TARGET {
+        return Err(format!("only qemu-system-{} can be driven, this is {target}", Guest::TARGET));
     }
     let config = Config::load(args)?;
     if config.run.chaos {
@@ -156,13 +160,7 @@ fn misfit(problem: &str) -> ! {
     std::process::exit(crate::EXIT_MISFIT)
 }
 
-const REGISTERS: usize = 38;
-const SP: usize = 31;
-const PC: usize = 32;
-/// The system registers behind address translation.
-const TRANSLATION: [(usize, &str); 4] = [(33, "SCTLR_EL1"), (34, "TCR_EL1"), (35, "TTBR0_EL1"), (36, "TTBR1_EL1")];
-/// Where Linux keeps the current task in the kernel.
-const TASK: (usize, &str) = (37, "SP_EL0");
+const REGISTERS: usize = Guest::REGISTERS.len();
 
 fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
     let mut found = [ptr::null_mut(); REGISTERS];
@@ -171,56 +169,33 @@ fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
         let list = api::qemu_plugin_get_registers();
         std::slice::from_raw_parts((*list).data.cast::<api::RegDescriptor>(), (*list).len as usize)
     };
-    for (i, handle) in found.iter_mut().enumerate() {
-        let name = match i {
-            SP => "sp".to_owned(),
-            PC => "pc".to_owned(),
-            n if n == TASK.0 => TASK.1.to_owned(),
-            n if n > PC => TRANSLATION[n - PC - 1].1.to_owned(),
-            _ => format!("x{i}"),
-        };
+    for (handle, name) in found.iter_mut().zip(Guest::REGISTERS) {
         // SAFETY: names are QEMU's strings.
         let register = all.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
-        *handle = register.ok_or(name)?.handle;
+        *handle = register.ok_or(*name)?.handle;
     }
     Ok(found)
 }
 
-impl Engine {
-    /// The running vCPU's program counter. In mid-block it may still hold the block's start.
-    pub fn read_pc(&mut self) -> u64 {
-        self.read(PC)
-    }
-
-    /// General register `n` of the running vCPU; 31 is zero or the stack pointer.
-    pub fn read_register(&mut self, n: u32, zero: bool) -> Option<u64> {
-        match n {
-            31 if zero => Some(0),
-            0..=31 => Some(self.read(n as usize)),
-            _ => None,
-        }
-    }
-
-    /// SCTLR, TCR, TTBR0, TTBR1 of the running vCPU.
-    pub fn read_translation(&mut self) -> [u64; 4] {
-        TRANSLATION.map(|(which, _)| self.read(which))
-    }
-
-    /// The running vCPU's current task, in the kernel.
-    pub fn read_task(&mut self) -> u64 {
-        self.read(TASK.0)
-    }
-
-    fn read(&mut self, which: usize) -> u64 {
+impl Registers for Engine {
+    fn register(&mut self, which: usize) -> u64 {
+        let Some(&handle) = self.registers.get(which) else { return 0 };
         // SAFETY: from a callback that may read registers; the buffer is ours.
         unsafe {
             api::g_byte_array_set_size(self.register_buffer, 0);
-            api::qemu_plugin_read_register(self.registers[which], self.register_buffer);
+            api::qemu_plugin_read_register(handle, self.register_buffer);
             if (*self.register_buffer).len < 8 {
                 return 0;
             }
             (*self.register_buffer).data.cast::<u64>().read_unaligned()
         }
+    }
+}
+
+impl Engine {
+    /// The running vCPU's program counter. In mid-block it may still hold the block's start.
+    pub fn read_pc(&mut self) -> u64 {
+        self.register(Guest::PC)
     }
 
     /// Index of the vCPU whose code runs in this thread now.

@@ -2,13 +2,14 @@
 
 use crate::api::{self, MemInfo};
 use crate::clock;
-use crate::engine::{engine, Engine};
+use crate::engine::{engine, Engine, Guest};
 use crate::internals::{self, Cpu, RunData};
-use crate::translate::{encoding, Block, InsnRef};
+use crate::translate::{Block, InsnRef};
 use crate::turns;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use wiretime_hw::core::{MemEvent, MemKind};
+use wiretime_isa::Isa;
 
 /// A block is about to execute: time the one before, advance devices, and decide whose turn it is.
 pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
@@ -41,7 +42,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         }
         v.block = block;
         v.timed = 0;
-        if v.translation.stale {
+        if v.addresses.stale {
             crate::run::read_translation(e, running);
         }
         if !block.quick.is_empty() {
@@ -128,7 +129,7 @@ unsafe fn reference<'a>(data: *mut c_void) -> &'a InsnRef {
     unsafe { &*data.cast::<InsnRef>() }
 }
 
-/// WFE and YIELD are skipped: whether QEMU's WFE halts depends on exit requests, so on the host, and both hand the
+/// Hints to wait are skipped: whether QEMU's core halts at one depends on exit requests, so on the host, and both hand the
 /// turn away. The guest spins instead, and its own timing pays for it.
 pub extern "C" fn skip_hint(_: c_uint, data: *mut c_void) {
     let e = engine();
@@ -162,7 +163,7 @@ pub extern "C" fn translation_changed(_: c_uint, _: *mut c_void) {
     let e = engine();
     e.run.translations.clear();
     let running = e.turns.running;
-    e.vcpus[running].translation.stale = true;
+    e.vcpus[running].addresses.stale = true;
 }
 
 /// The guest invalidates TLB entries, by address or all: every core hears it.
@@ -171,20 +172,21 @@ pub extern "C" fn translation_invalidated(_: c_uint, data: *mut c_void) {
     e.run.translations.clear();
     // SAFETY: registered with an InsnRef.
     let word = unsafe { reference(data) }.word;
-    let page = if encoding::invalidates_address(word) { e.read_register(word & 31, true) } else { None };
-    e.run.invalidate(page.map(|x| x << 12));
+    let page = Guest::invalidated(word, e);
+    e.run.invalidate(page);
 }
 
-/// A PRFM or DC ZVA, which QEMU shows to no memory callback: compute and translate its address, and append it.
+/// A prefetch or the zeroing of a line, which QEMU shows to no memory callback: compute and translate its address, and
+/// append it.
 pub extern "C" fn hidden_access(_: c_uint, data: *mut c_void) {
     let e = engine();
     // SAFETY: registered with an InsnRef.
     let r = unsafe { reference(data) };
-    let Some((vaddr, kind)) = crate::run::hidden_address(e, r) else { return };
+    let Some((vaddr, kind)) = Guest::hidden_access(r.word, e) else { return };
     let running = e.turns.running;
     let Some(paddr) = e.run.translations.translate(running, vaddr) else { return };
     let v = &mut e.vcpus[running];
-    let vaddr = v.translation.tag(vaddr);
+    let vaddr = v.addresses.tag(vaddr);
     v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind });
 }
 
@@ -222,7 +224,7 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
         value = e.run.device_page_value(paddr);
     }
     let v = &mut e.vcpus[running];
-    let vaddr = v.translation.tag(vaddr);
+    let vaddr = v.addresses.tag(vaddr);
     v.accesses.push(MemEvent { paddr, vaddr, value, index, kind });
 }
 

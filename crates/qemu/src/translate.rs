@@ -1,7 +1,7 @@
 //! Translation: what QEMU turns into a block is decoded once, and told where to call back.
 
 use crate::api::{self, Insn, Tb};
-use crate::engine::{engine, Engine};
+use crate::engine::{engine, Engine, Guest};
 use crate::execute;
 use crate::run::Profile;
 use crate::turns::Vcpu;
@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use wiretime_hw::core::{Class, MicroOp, Quick};
+use wiretime_isa::{Isa, Special};
 
 /// A translated block: straight-line code inside one page.
 pub struct Block {
@@ -39,13 +40,13 @@ pub struct InsnRef {
 impl Block {
     /// Offset of instruction `i` in its page.
     pub fn page_offset(&self, i: u32) -> u64 {
-        (self.paddr & 0xfff) + u64::from(i) * 4
+        (self.paddr & 0xfff) + u64::from(i) * Guest::BYTES
     }
 
     /// Which instruction of the block stands at this address, by page offset.
     pub fn index_at(&self, address: u64) -> Option<u32> {
         let offset = (address & 0xfff).checked_sub(self.paddr & 0xfff)?;
-        let index = (offset / 4) as u32;
+        let index = (offset / Guest::BYTES) as u32;
         (index < self.count).then_some(index)
     }
 }
@@ -77,37 +78,6 @@ impl Blocks {
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
     e.blocks.flush(&e.vcpus, &mut e.run.profile);
-}
-
-/// Instructions that need a callback of their own.
-pub mod encoding {
-    pub const WFE: u32 = 0xd503_205f;
-    pub const YIELD: u32 = 0xd503_203f;
-
-    /// `MRS Xt, CNTPCT_EL0 / CNTVCT_EL0` and their self-synchronised forms.
-    pub fn reads_counter(w: u32) -> bool {
-        w & 0xffff_ff00 == 0xd53b_e000 && matches!(w >> 5 & 7, 1 | 2 | 5 | 6)
-    }
-    /// `MSR` to a timer register (CNT*): what it arms depends on the time of this instruction.
-    pub fn writes_timer(w: u32) -> bool {
-        w & 0xfff8_f000 == 0xd518_e000
-    }
-    /// `TLBI`: cached address translations go.
-    pub fn invalidates_translation(w: u32) -> bool {
-        w & 0xfff8_f000 == 0xd508_8000
-    }
-    /// The form of `TLBI` that names an address.
-    pub fn invalidates_address(w: u32) -> bool {
-        invalidates_translation(w) && w >> 5 & 1 != 0
-    }
-    /// `MSR` to SCTLR, TTBR or TCR.
-    pub fn changes_translation(w: u32) -> bool {
-        w & 0xfff8_f000 == 0xd518_2000 || w & 0xfff8_ffe0 == 0xd518_1000
-    }
-    /// `DC ZVA, Xt`.
-    pub fn zeroes_line(w: u32) -> bool {
-        w & 0xffff_ffe0 == 0xd50b_7420
-    }
 }
 
 /// QEMU has translated a block.
@@ -146,7 +116,7 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
         }
         insns.push(InsnRef { block: block_ptr, index: i as u32, word });
         if full {
-            ops.push(wiretime_isa::decode(word));
+            ops.push(Guest::decode(word));
         }
     }
     block.quick = ops.iter().map(MicroOp::quick).collect();
@@ -170,20 +140,15 @@ fn register(e: &Engine, tb: *mut Tb, block: &Block, full: bool) {
             // SAFETY: the reference lives in the block.
             unsafe { api::qemu_plugin_register_vcpu_insn_exec_cb(insn, cb, flags, data) };
         };
-        let word = reference.word;
-        if word == encoding::WFE || word == encoding::YIELD {
-            call(execute::skip_hint, api::CB_RW_REGS_PC);
-        } else if encoding::reads_counter(word) {
-            call(execute::counter_read, api::CB_NO_REGS);
-        } else if encoding::writes_timer(word) {
-            call(execute::synchronise, api::CB_NO_REGS);
+        match Guest::special(reference.word) {
+            Special::Hint => call(execute::skip_hint, api::CB_RW_REGS_PC),
+            Special::ReadsCounter => call(execute::counter_read, api::CB_NO_REGS),
+            Special::ArmsTimer => call(execute::synchronise, api::CB_NO_REGS),
+            Special::ChangesTranslation if full => call(execute::translation_changed, api::CB_NO_REGS),
+            Special::InvalidatesTranslation if full => call(execute::translation_invalidated, api::CB_RW_REGS_PC),
+            _ => {}
         }
         if full {
-            if encoding::changes_translation(word) {
-                call(execute::translation_changed, api::CB_NO_REGS);
-            } else if encoding::invalidates_translation(word) {
-                call(execute::translation_invalidated, api::CB_RW_REGS_PC);
-            }
             match block.ops[reference.index as usize].class {
                 Class::Prefetch | Class::ZeroLine if e.run.sees_hidden_accesses() => {
                     call(execute::hidden_access, api::CB_RW_REGS_PC);

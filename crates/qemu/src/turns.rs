@@ -5,7 +5,7 @@
 use crate::clock;
 use crate::engine::Engine;
 use crate::internals::{self, Cpu};
-use crate::run::Translation;
+use crate::run::Addresses;
 use crate::translate::Block;
 use std::ptr;
 use wiretime_base::Ps;
@@ -24,8 +24,8 @@ pub struct Vcpu {
     pub timed: u32,
     /// Tagged virtual address of `block`, under full timing.
     pub vaddr: u64,
-    /// Its translation registers.
-    pub translation: Translation,
+    /// What its addresses mean.
+    pub addresses: Addresses,
     /// Memory accesses of `block`, in order.
     pub accesses: Vec<MemEvent>,
 }
@@ -39,7 +39,7 @@ impl Default for Vcpu {
             block: ptr::null(),
             timed: 0,
             vaddr: 0,
-            translation: Translation::default(),
+            addresses: Addresses::default(),
             accesses: Vec::with_capacity(4096),
         }
     }

@@ -218,7 +218,7 @@ impl MemorySystem {
         self.l1d_miss(i, line, 0, t, Requester::Store)
     }
 
-    /// A store of a whole line (DC ZVA): gains ownership without reading memory.
+    /// A store of a whole line: gains ownership without reading memory.
     pub fn zero_line(&mut self, i: usize, address: u64, t: u64) -> (u64, Level) {
         let line = address / LINE;
         let p = &mut self.private[i];

@@ -54,16 +54,28 @@ pub struct Platform {
     pub system: System,
 }
 
+/// CPUs that QEMU can be, by its names. All have the instructions that the decoder knows: none has SVE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestCpu {
+    /// Neoverse N1 (v8.2).
+    NeoverseN1,
+    /// Cortex-A76 (v8.2).
+    CortexA76,
+}
+
 /// What belongs to no component.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct System {
+    /// What the guest takes its cores for: which instructions there are, not how long they take.
+    pub cpu: GuestCpu,
     /// Cores of the guest.
     #[schemars(range(min = 1, max = 64), extend("unit" = "cores"))]
     pub cores: u32,
     /// Guest memory.
     pub memory: Bytes,
-    /// The guest's counter (CNTFRQ_EL0).
+    /// The guest's counter.
     pub counter_frequency: Frequency,
     /// Time of one instruction while the guest boots without timing.
     pub boot_instruction_time: Duration,

@@ -8,18 +8,18 @@
 //! - `profile`: cycles by block.
 //! - `report`: the result.
 
+mod addresses;
 mod capture;
 mod far;
 mod hidden;
 mod nics;
-mod pages;
 mod processor;
 mod profile;
 mod report;
 mod stage;
 
-pub use hidden::{hidden_address, Translations};
-pub use pages::{locate, read_translation, Translation};
+pub use addresses::{locate, read_translation, Addresses};
+pub use hidden::Translations;
 pub use processor::{look, Account};
 pub use profile::Profile;
 pub use stage::{at_exit, window_tick, Stage};
@@ -199,7 +199,7 @@ impl Run {
                 core.idle_until(v.local); // it slept, or ran untimed
             }
             let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
-            let mut tables = pages::Tables { registers: &v.translation, ram: self.ram };
+            let mut tables = addresses::Tables { addresses: &v.addresses, ram: self.ram };
             let (before, from) = (core.cycle(), v.local);
             core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory, &mut tables);
             if self.profile.on {

@@ -3,16 +3,15 @@
 //! Once a microsecond of a core's time it is looked at: user code by its address, the kernel by the preemption count of the
 //! current task (linux/preempt.h), the idle task by who runs when a core wakes. A sample stands for the time since the one
 //! before, but for what the core slept, which is known exactly. Over 10 ms a share is good to half a percent point.
-//! A guest whose kernel keeps these elsewhere (`CONFIG_ARM64_SW_TTBR0_PAN`) is not served.
+//! Where the kernel keeps them is the instruction set's to say (`wiretime_isa`).
 
 use crate::api;
-use crate::engine::Engine;
+use crate::engine::{Engine, Guest};
 use wiretime_base::Ps;
 use wiretime_hw::memory::GuestMemory;
+use wiretime_isa::Isa;
 
 const EVERY: Ps = 1_000_000;
-/// `thread_info.preempt_count`, at the start of a task.
-const PREEMPT_COUNT: u64 = 8;
 const SOFTIRQ: u32 = 0x100;
 const HARDIRQ: u32 = 0xf_0000;
 
@@ -64,10 +63,10 @@ pub fn look(e: &mut Engine, index: usize) {
 #[cold]
 fn sample(e: &mut Engine, index: usize) {
     let (local, vaddr) = (e.vcpus[index].local, e.vcpus[index].vaddr);
-    let kind = if vaddr >> 63 == 0 {
+    let kind = if !Guest::in_kernel(vaddr) {
         Some(USER)
     } else {
-        let task = e.read_task();
+        let task = Guest::current_task(e);
         let a = &mut e.run.accounts[index];
         if a.woken {
             a.idle_task = task;
@@ -86,7 +85,7 @@ fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {
     let mut paddr = 0;
     let mut count = [0; 4];
     // SAFETY: in a vCPU context, as the API asks.
-    if !unsafe { api::qemu_plugin_translate_vaddr(task + PREEMPT_COUNT, &mut paddr) }
+    if !unsafe { api::qemu_plugin_translate_vaddr(Guest::preempt_count(task), &mut paddr) }
         || !e.run.ram.read(paddr, &mut count)
     {
         return Some(SYSTEM);

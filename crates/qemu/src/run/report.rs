@@ -3,6 +3,7 @@
 use super::processor::{Times, KINDS};
 use super::{lock, Run};
 use crate::control::{FarEnd, Role, RunSettings};
+use crate::engine::Guest;
 use crate::vfio::Nics;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use wiretime_hw::nic::{
 };
 use wiretime_hw::params::Interface;
 use wiretime_hw::wire::Latencies;
-use wiretime_isa::disassemble;
+use wiretime_isa::Isa;
 
 /// All counters at one time.
 pub struct Snapshot {
@@ -275,7 +276,7 @@ fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
         text.entry(s.pc).or_insert_with(|| {
             let mut word = [0; 4];
             if run.ram.read(s.pc, &mut word) {
-                disassemble(u32::from_le_bytes(word))
+                Guest::disassemble(u32::from_le_bytes(word))
             } else {
                 "?".into()
             }

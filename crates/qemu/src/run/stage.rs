@@ -77,7 +77,7 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
         e.turns.set_quantum(quantum);
         if e.run.settings.timing == Timing::Full {
             // Nobody has watched these meanwhile.
-            e.vcpus.iter_mut().for_each(|v| v.translation.stale = true);
+            e.vcpus.iter_mut().for_each(|v| v.addresses.stale = true);
             e.run.invalidate(None);
             reinstrument(e);
         }

@@ -2,86 +2,51 @@
 //!
 //! Left out: the contiguous hint, stage 2.
 
-use crate::engine::Engine;
-use crate::memory::GuestRam;
-use wiretime_hw::core::{Walk, Walker};
+use super::{SCTLR, TCR, TTBR0, TTBR1};
+use crate::Registers;
+use wiretime_hw::core::Walk;
 use wiretime_hw::memory::GuestMemory;
 
-/// The translation registers of one vCPU, as last read.
+/// Translation registers.
+#[derive(Default)]
 pub struct Translation {
-    /// They may have changed: to be read before the next block.
-    pub stale: bool,
     sctlr: u64,
     tcr: u64,
     ttbr: [u64; 2],
-    /// Tells address spaces apart, in the upper bits of tagged addresses.
     space: u64,
-    /// Virtual pages of code, by physical page: a block may be at several addresses, QEMU's are position independent.
-    code: Box<[(u64, u64); CODE_PAGES]>,
-}
-
-const CODE_PAGES: usize = 256;
-const PAGE_BITS: u32 = 12;
-
-impl Default for Translation {
-    fn default() -> Self {
-        Self { stale: true, sctlr: 0, tcr: 0, ttbr: [0; 2], space: 0, code: Box::new([(u64::MAX, 0); CODE_PAGES]) }
-    }
 }
 
 const ADDRESS_BITS: u32 = 48;
 const BASE: u64 = 0x0000_ffff_ffff_f000;
+/// An invalidation names pages of 4 KiB.
+pub const INVALIDATED_SHIFT: u32 = 12;
+const LEVELS: u32 = 4;
+const PAGE_4K: u8 = 12;
 
-impl Translation {
-    /// A virtual address with its address space in the upper bits; kernel addresses are in all of them.
+impl crate::Translation for Translation {
+    fn read(registers: &mut impl Registers) -> Self {
+        let [sctlr, tcr, low, high] = [SCTLR, TCR, TTBR0, TTBR1].map(|which| registers.register(which));
+        // A table's frame number, folded to 15 bits: the top bit is the kernel's.
+        let frame = (low & BASE) >> 12;
+        let space = (frame ^ frame >> 15 ^ frame >> 30) & 0x7fff;
+        Self { sctlr, tcr, ttbr: [low, high], space: space << ADDRESS_BITS }
+    }
+
+    fn space(&self) -> u64 {
+        self.space
+    }
+
     #[inline]
-    pub fn tag(&self, vaddr: u64) -> u64 {
+    fn tag(&self, vaddr: u64) -> u64 {
         if vaddr >> 63 == 0 {
             vaddr & ((1 << ADDRESS_BITS) - 1) | self.space
         } else {
             vaddr
         }
     }
-}
 
-/// Reads the registers of the running vCPU, which is `index`.
-pub fn read_translation(e: &mut Engine, index: usize) {
-    let [sctlr, tcr, low, high] = e.read_translation();
-    // A table's frame number, folded to 15 bits: the top bit is the kernel's.
-    let frame = (low & BASE) >> 12;
-    let space = (frame ^ frame >> 15 ^ frame >> 30) & 0x7fff;
-    let t = &mut e.vcpus[index].translation;
-    (t.stale, t.sctlr, t.tcr, t.ttbr, t.space) = (false, sctlr, tcr, [low, high], space << ADDRESS_BITS);
-}
-
-/// Notes the virtual address of the block at `paddr`, which vCPU `index` is about to run. What is remembered comes from
-/// blocks that ran in their turn, never from a translation, which any vCPU may cause at any time.
-#[inline]
-pub fn locate(e: &mut Engine, index: usize, paddr: u64) {
-    let v = &mut e.vcpus[index];
-    let key = paddr >> PAGE_BITS ^ v.translation.space;
-    let slot = (paddr >> PAGE_BITS) as usize % CODE_PAGES;
-    if v.translation.code[slot].0 != key {
-        let pc = e.read_pc();
-        let v = &mut e.vcpus[index];
-        v.translation.code[slot] = (key, v.translation.tag(pc) >> PAGE_BITS);
-    }
-    let v = &mut e.vcpus[index];
-    v.vaddr = v.translation.code[slot].1 << PAGE_BITS | paddr & ((1 << PAGE_BITS) - 1);
-}
-
-/// The tables behind the registers.
-pub struct Tables<'a> {
-    pub registers: &'a Translation,
-    pub ram: GuestRam,
-}
-
-const LEVELS: u32 = 4;
-const PAGE_4K: u8 = 12;
-
-impl Walker for Tables<'_> {
-    fn walk(&mut self, address: u64) -> Walk {
-        let r = self.registers;
+    fn walk(&self, address: u64, memory: &impl GuestMemory) -> Walk {
+        let r = self;
         if r.sctlr & 1 == 0 {
             return Walk { page_bits: ADDRESS_BITS as u8, ..Walk::default() };
         }
@@ -102,7 +67,7 @@ impl Walker for Tables<'_> {
             let bits = stride.min(input_bits - shift);
             let entry_address = table + (address >> shift & ((1 << bits) - 1)) * 8;
             let mut entry = [0; 8];
-            if !self.ram.read(entry_address, &mut entry) {
+            if !memory.read(entry_address, &mut entry) {
                 return walk;
             }
             walk.reads[usize::from(walk.count)] = entry_address;
@@ -124,34 +89,62 @@ impl Walker for Tables<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::memfd::{memfd_create, MFdFlags};
+    use crate::Translation as _;
 
     const BASE_AT: u64 = 0x4000_0000;
+    const SIZE: usize = 1 << 20;
     const VALID_TABLE: u64 = 3;
     const BLOCK: u64 = 1;
 
-    fn ram() -> GuestRam {
-        let fd = memfd_create(c"tables", MFdFlags::MFD_CLOEXEC).unwrap();
-        nix::unistd::ftruncate(&fd, 1 << 20).unwrap();
-        let mut ram = GuestRam::default();
-        ram.map(BASE_AT, 1 << 20, &fd, 0);
-        ram
+    struct Ram(Vec<u8>);
+
+    impl Ram {
+        fn range(address: u64, length: usize) -> Option<std::ops::Range<usize>> {
+            let from = usize::try_from(address.checked_sub(BASE_AT)?).ok()?;
+            let to = from.checked_add(length)?;
+            (to <= SIZE).then_some(from..to)
+        }
     }
 
-    fn set(ram: &mut GuestRam, address: u64, entry: u64) {
+    impl GuestMemory for Ram {
+        fn read(&self, address: u64, data: &mut [u8]) -> bool {
+            Self::range(address, data.len()).map(|r| data.copy_from_slice(&self.0[r])).is_some()
+        }
+        fn write(&mut self, address: u64, data: &[u8]) -> bool {
+            Self::range(address, data.len()).map(|r| self.0[r].copy_from_slice(data)).is_some()
+        }
+    }
+
+    fn ram() -> Ram {
+        Ram(vec![0; SIZE])
+    }
+
+    fn set(ram: &mut Ram, address: u64, entry: u64) {
         assert!(ram.write(address, &entry.to_le_bytes()));
     }
 
-    fn walk(ram: GuestRam, tcr: u64, ttbr: [u64; 2], address: u64) -> (u8, Vec<u64>) {
-        let registers = Translation { sctlr: 1, tcr, ttbr, ..Translation::default() };
-        let w = Tables { registers: &registers, ram }.walk(address);
+    fn walk(ram: &Ram, tcr: u64, ttbr: [u64; 2], address: u64) -> (u8, Vec<u64>) {
+        let w = Translation { sctlr: 1, tcr, ttbr, space: 0 }.walk(address, ram);
         (w.page_bits, w.reads[..usize::from(w.count)].to_vec())
     }
 
     #[test]
     fn without_an_mmu_nothing_is_read() {
-        let w = Tables { registers: &Translation::default(), ram: GuestRam::default() }.walk(0x1234);
+        let w = Translation::default().walk(0x1234, &ram());
         assert_eq!((w.page_bits, w.count), (48, 0));
+    }
+
+    #[test]
+    fn registers_are_read_each_to_its_place() {
+        struct Distinct;
+        impl Registers for Distinct {
+            fn register(&mut self, which: usize) -> u64 {
+                (which as u64) << 12
+            }
+        }
+        let t = Translation::read(&mut Distinct);
+        assert_eq!([t.sctlr, t.tcr, t.ttbr[0], t.ttbr[1]].map(|r| (r >> 12) as usize), [SCTLR, TCR, TTBR0, TTBR1]);
+        assert_eq!(t.space(), (TTBR0 as u64) << ADDRESS_BITS);
     }
 
     #[test]
@@ -165,17 +158,17 @@ mod tests {
             set(&mut ram, entries[level], tables[level + 1] | VALID_TABLE);
         }
         let (t0sz, ttbr) = (16, [tables[0], 0]);
-        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries.clone()), "an invalid entry has been read, too");
+        assert_eq!(walk(&ram, t0sz, ttbr, address), (12, entries.clone()), "an invalid entry has been read, too");
         set(&mut ram, entries[3], 0x4567_8000 | VALID_TABLE);
-        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries.clone()));
+        assert_eq!(walk(&ram, t0sz, ttbr, address), (12, entries.clone()));
         set(&mut ram, entries[2], 0x4560_0000 | BLOCK);
-        assert_eq!(walk(ram, t0sz, ttbr, address), (21, entries[..3].to_vec()));
+        assert_eq!(walk(&ram, t0sz, ttbr, address), (21, entries[..3].to_vec()));
         set(&mut ram, entries[1], 0x4000_0000 | BLOCK);
-        assert_eq!(walk(ram, t0sz, ttbr, address), (30, entries[..2].to_vec()));
+        assert_eq!(walk(&ram, t0sz, ttbr, address), (30, entries[..2].to_vec()));
         set(&mut ram, entries[0], 0);
-        assert_eq!(walk(ram, t0sz, ttbr, address), (12, entries[..1].to_vec()));
+        assert_eq!(walk(&ram, t0sz, ttbr, address), (12, entries[..1].to_vec()));
         // 39 bits need three levels: the table behind TTBR0 is then what was the second.
-        assert_eq!(walk(ram, 25, [tables[1], 0], address), (30, vec![entries[1]]));
+        assert_eq!(walk(&ram, 25, [tables[1], 0], address), (30, vec![entries[1]]));
     }
 
     #[test]
@@ -187,24 +180,24 @@ mod tests {
         let address = 0x0000_0123_4567_0000u64;
         set(&mut ram, low + 8 * (address >> 29 & 0x1fff), (BASE_AT + (2 << 16)) | VALID_TABLE);
         let second = BASE_AT + (2 << 16) + 8 * (address >> 16 & 0x1fff);
-        assert_eq!(walk(ram, tcr, [low, high], address), (12, vec![low + 8 * (address >> 29), second]), "invalid");
+        assert_eq!(walk(&ram, tcr, [low, high], address), (12, vec![low + 8 * (address >> 29), second]), "invalid");
         set(&mut ram, second, 0x1_0000 | VALID_TABLE);
-        assert_eq!(walk(ram, tcr, [low, high], address).0, 16);
+        assert_eq!(walk(&ram, tcr, [low, high], address).0, 16);
         let kernel = 0xffff_8000_1234_5678u64;
         let first = high + 8 * (kernel >> 36 & 0x7ff);
         set(&mut ram, first, BLOCK);
-        assert_eq!(walk(ram, tcr, [low, high], kernel), (36, vec![first]));
+        assert_eq!(walk(&ram, tcr, [low, high], kernel), (36, vec![first]));
     }
 
     #[test]
     fn tables_outside_memory_end_a_walk() {
         let ram = ram();
-        assert_eq!(walk(ram, 16, [0, 0], 0x1000), (12, vec![]));
-        assert_eq!(walk(ram, 16, [u64::MAX, u64::MAX], u64::MAX), (12, vec![]));
+        assert_eq!(walk(&ram, 16, [0, 0], 0x1000), (12, vec![]));
+        assert_eq!(walk(&ram, 16, [u64::MAX, u64::MAX], u64::MAX), (12, vec![]));
         // Whatever the registers say, a walk ends.
         for tcr in [0, u64::MAX, 39 | 39 << 16, 1 << 15 | 1 << 31, 63 | 3 << 14] {
             for address in [0, 1 << 47, u64::MAX, 1 << 63] {
-                assert!(walk(ram, tcr, [BASE_AT, BASE_AT], address).1.len() <= LEVELS as usize);
+                assert!(walk(&ram, tcr, [BASE_AT, BASE_AT], address).1.len() <= LEVELS as usize);
             }
         }
     }

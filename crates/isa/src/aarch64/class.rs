@@ -1,6 +1,6 @@
 //! Classes of instructions, by opcode name and operand shapes.
 
-use crate::operands::{is_scalar_vector, is_vector};
+use super::operands::{is_scalar_vector, is_vector};
 use wiretime_hw::core::Class;
 use yaxpeax_arm::armv8::a64::{Instruction, Operand, ShiftStyle, SizeCode};
 

@@ -1,0 +1,284 @@
+//! Instructions to micro-operations: class, sources, destinations, ordering.
+//!
+//! The decoder is `yaxpeax-arm`; roles of operands and classes are ours, after the Arm Architecture Reference Manual.
+//! Unknown words become [`Class::Unknown`] and are counted.
+
+use super::{class, operands};
+use wiretime_hw::core::{Branch, Class, MicroOp, Order, Reg, REG_FLAGS};
+use yaxpeax_arch::{Decoder, U8Reader};
+use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Opcode, Operand};
+
+const LINK: Reg = 30;
+
+/// Decodes one instruction word.
+pub fn decode(word: u32) -> MicroOp {
+    let bytes = word.to_le_bytes();
+    let decoded = InstDecoder::default().decode(&mut U8Reader::new(&bytes));
+    match decoded {
+        Ok(i) if i.opcode != Opcode::Invalid && i.opcode != Opcode::UDF => micro_op(word, &i),
+        _ => MicroOp::new(Class::Unknown),
+    }
+}
+
+fn micro_op(word: u32, i: &Instruction) -> MicroOp {
+    let name = format!("{:?}", i.opcode);
+    let name = name.split('(').next().unwrap_or("");
+    let class = class::of(word, name, i);
+    let mut op = MicroOp::new(class);
+    match class {
+        Class::Branch => branch(name, i, &mut op),
+        Class::Load | Class::LoadVector | Class::LoadExclusive => load(name, i, &mut op),
+        Class::Store | Class::StoreExclusive => store(class, i, &mut op),
+        Class::Atomic => atomic(name, i, &mut op),
+        Class::Prefetch => operands::address(i, &mut op),
+        Class::ZeroLine | Class::Maintenance => all_sources(i, &mut op),
+        Class::SystemWrite => {
+            op.reads(operands::gpr(word & 31));
+        }
+        Class::SystemRead => {
+            op.writes(operands::gpr(word & 31));
+        }
+        Class::Barrier => op.order = barrier_order(word),
+        Class::Nop | Class::BarrierFull | Class::ContextSync | Class::Unknown => {}
+        _ => compute(name, i, &mut op),
+    }
+    if matches!(name, "LDAR" | "LDARB" | "LDARH" | "LDAPR" | "LDAPRB" | "LDAPRH") || name.starts_with("LDAX") {
+        op.order = Order { loads: true, stores: false };
+    }
+    if name.starts_with("STLR") || name.starts_with("STLX") {
+        op.order = Order { loads: true, stores: true };
+    }
+    op
+}
+
+fn barrier_order(word: u32) -> Order {
+    match word >> 8 & 3 {
+        1 => Order { loads: true, stores: false },
+        2 => Order { loads: false, stores: true },
+        _ => Order { loads: true, stores: true },
+    }
+}
+
+fn all_sources(i: &Instruction, op: &mut MicroOp) {
+    for o in &i.operands {
+        operands::each(o, |r| {
+            op.reads(r);
+        });
+    }
+}
+
+fn branch(name: &str, i: &Instruction, op: &mut MicroOp) {
+    all_sources(i, op);
+    op.branch = match name {
+        "B" => Branch::Direct,
+        "BL" => Branch::Call,
+        n if n.starts_with("RET") => Branch::Return,
+        n if n.starts_with("BLR") => Branch::IndirectCall,
+        n if n.starts_with("BR") && n != "BRK" => Branch::Indirect,
+        "Bcc" | "BCcc" => {
+            op.reads(REG_FLAGS);
+            Branch::Conditional
+        }
+        "CBZ" | "CBNZ" | "TBZ" | "TBNZ" => Branch::Conditional,
+        _ => Branch::Exception,
+    };
+    match op.branch {
+        Branch::Call | Branch::IndirectCall => {
+            op.writes(LINK);
+        }
+        Branch::Return => {
+            op.reads(LINK);
+        }
+        _ => {}
+    }
+}
+
+fn load(name: &str, i: &Instruction, op: &mut MicroOp) {
+    operands::address(i, op);
+    let data = operands::data(i);
+    for o in data {
+        operands::each(o, |r| {
+            op.writes(r);
+        });
+        // One lane of a register: the rest of it stays.
+        if matches!(o, Operand::SIMDRegisterGroupLane(..)) {
+            operands::each(o, |r| {
+                op.reads(r);
+            });
+        }
+    }
+    op.slots = operands::slots(data);
+    debug_assert!(!name.starts_with("ST"));
+}
+
+fn store(class: Class, i: &Instruction, op: &mut MicroOp) {
+    operands::address(i, op);
+    op.data_from = op.sources().len() as u8;
+    let mut data = operands::data(i);
+    if class == Class::StoreExclusive {
+        // Operand 0 is the status.
+        if let Some((status, rest)) = data.split_first() {
+            operands::each(status, |r| {
+                op.writes(r);
+            });
+            data = rest;
+        }
+    }
+    op.slots = operands::slots(data);
+    for o in data {
+        operands::each(o, |r| {
+            op.reads(r);
+        });
+    }
+}
+
+fn atomic(name: &str, i: &Instruction, op: &mut MicroOp) {
+    operands::address(i, op);
+    op.data_from = op.sources().len() as u8;
+    let data = operands::data(i);
+    for (n, o) in data.iter().enumerate() {
+        // CAS Xs (compare, old value), Xt (new value); LD<op> and SWP Xs (operand), Xt (old value); ST<op> Xs.
+        let compare = name.starts_with("CAS");
+        let (read, write) = match (compare, n) {
+            (true, 0) => (true, true),
+            (true, _) | (false, 0) => (true, false),
+            (false, _) => (false, true),
+        };
+        operands::each(o, |r| {
+            if read {
+                op.reads(r);
+            }
+            if write {
+                op.writes(r);
+            }
+        });
+    }
+}
+
+fn compute(name: &str, i: &Instruction, op: &mut MicroOp) {
+    if class::writes_flags(name) {
+        op.writes(REG_FLAGS);
+    }
+    if class::reads_flags(name) {
+        op.reads(REG_FLAGS);
+    }
+    let Some((first, rest)) = i.operands.split_first() else { return };
+    if class::no_destination(name) {
+        all_sources(i, op);
+        return;
+    }
+    operands::each(first, |r| {
+        op.writes(r);
+    });
+    if class::reads_destination(name, first, rest) {
+        operands::each(first, |r| {
+            op.reads(r);
+        });
+    }
+    for o in rest {
+        operands::each(o, |r| {
+            op.reads(r);
+        });
+    }
+}
+
+/// An instruction's text, for people.
+pub fn disassemble(word: u32) -> String {
+    let bytes = word.to_le_bytes();
+    InstDecoder::default()
+        .decode(&mut U8Reader::new(&bytes))
+        .map_or_else(|_| format!(".inst {word:#010x}"), |i| i.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wiretime_hw::core::REG_VECTOR;
+
+    fn check(word: u32, class: Class, sources: &[Reg], destinations: &[Reg]) -> MicroOp {
+        let op = decode(word);
+        assert_eq!(op.class, class, "{word:08x}");
+        assert_eq!(op.sources(), sources, "sources of {word:08x}");
+        assert_eq!(op.destinations(), destinations, "destinations of {word:08x}");
+        op
+    }
+
+    const V: Reg = REG_VECTOR;
+
+    #[test]
+    fn integer() {
+        check(0x8b02_0020, Class::Alu, &[1, 2], &[0]); // add x0, x1, x2
+        check(0x8b02_2020, Class::AluShift, &[1, 2], &[0]); // add x0, x1, x2, lsl #8
+        check(0xeb02_003f, Class::Alu, &[1, 2], &[REG_FLAGS]); // cmp x1, x2
+        check(0x9a82_0020, Class::Alu, &[REG_FLAGS, 1, 2], &[0]); // csel x0, x1, x2, eq
+        check(0x9b02_7c20, Class::MulWide, &[1, 2], &[0]); // mul x0, x1, x2
+        check(0x1b02_0c20, Class::Mul, &[1, 2, 3], &[0]); // madd w0, w1, w2, w3
+        check(0x9ac2_0820, Class::DivWide, &[1, 2], &[0]); // udiv x0, x1, x2
+        check(0xf280_0020, Class::Alu, &[0], &[0]); // movk x0, #1
+        check(0x9100_03fd, Class::Alu, &[31], &[29]); // mov x29, sp
+        check(0xd503_201f, Class::Nop, &[], &[]);
+    }
+
+    #[test]
+    fn branches() {
+        assert_eq!(decode(0x1400_0001).branch, Branch::Direct);
+        assert_eq!(check(0x9400_0001, Class::Branch, &[], &[30]).branch, Branch::Call);
+        assert_eq!(check(0x5400_0040, Class::Branch, &[REG_FLAGS], &[]).branch, Branch::Conditional);
+        assert_eq!(check(0xb400_0041, Class::Branch, &[1], &[]).branch, Branch::Conditional); // cbz x1
+        assert_eq!(decode(0xd65f_03c0).branch, Branch::Return);
+        assert_eq!(check(0xd63f_0020, Class::Branch, &[1], &[30]).branch, Branch::IndirectCall); // blr x1
+        assert_eq!(check(0xd61f_0020, Class::Branch, &[1], &[]).branch, Branch::Indirect); // br x1
+        assert_eq!(decode(0xd69f_03e0).branch, Branch::Exception); // eret
+        assert_eq!(decode(0xd400_0001).branch, Branch::Exception); // svc
+    }
+
+    #[test]
+    fn memory() {
+        let op = check(0xf840_8420, Class::Load, &[1], &[0]); // ldr x0, [x1], #8
+        assert_eq!(op.write_back, Some(1));
+        let op = check(0xf81f_0fe0, Class::Store, &[31, 0], &[]); // str x0, [sp, #-16]!
+        assert_eq!((op.write_back, op.data_from), (Some(31), 1));
+        check(0xa940_0821, Class::Load, &[1], &[1, 2]); // ldp x1, x2, [x1]
+        check(0xf862_7820, Class::Load, &[1, 2], &[0]); // ldr x0, [x1, x2, lsl #3]
+        check(0x3dc0_0020, Class::LoadVector, &[1], &[V]); // ldr q0, [x1]
+        check(0x4c40_0020, Class::LoadVector, &[1], &[V, V + 1, V + 2, V + 3]); // ld4 {v0.16b-v3.16b}, [x1]
+        check(0xc85f_7c20, Class::LoadExclusive, &[1], &[0]); // ldxr x0, [x1]
+        check(0xc802_7c20, Class::StoreExclusive, &[1, 0], &[2]); // stxr w2, x0, [x1]
+        check(0xf822_0020, Class::Atomic, &[1, 2], &[0]); // ldadd x2, x0, [x1]
+        check(0xc8a2_7c20, Class::Atomic, &[1, 2, 0], &[2]); // cas x2, x0, [x1]
+        check(0xf980_0020, Class::Prefetch, &[1], &[]); // prfm pldl1keep, [x1]
+        check(0xd50b_7420, Class::ZeroLine, &[0], &[]); // dc zva, x0
+        assert_eq!(decode(0xc8df_fc20).order, Order { loads: true, stores: false }); // ldar
+        assert_eq!(decode(0xc89f_fc20).order, Order { loads: true, stores: true });
+        // stlr
+    }
+
+    #[test]
+    fn system() {
+        check(0xd53b_e040, Class::SystemRead, &[], &[0]); // mrs x0, cntvct_el0
+        check(0xd51b_4211, Class::SystemWrite, &[17], &[]); // msr nzcv, x17: all five bits of the register
+        assert_eq!(decode(0xd503_3abf).order, Order { loads: false, stores: true }); // dmb ishst
+        assert_eq!(decode(0xd503_39bf).order, Order { loads: true, stores: false }); // dmb ishld
+        assert_eq!(decode(0xd503_3f9f).class, Class::BarrierFull); // dsb sy
+        assert_eq!(decode(0xd503_3fdf).class, Class::ContextSync); // isb
+        assert_eq!(decode(0).class, Class::Unknown);
+    }
+
+    #[test]
+    fn floating_point_and_vector() {
+        check(0x1e62_2820, Class::FpAdd, &[V + 1, V + 2], &[V]); // fadd d0, d1, d2
+        check(0x1f42_0c20, Class::FpFma, &[V + 1, V + 2, V + 3], &[V]); // fmadd d0, d1, d2, d3
+        check(0x4ea2_8420, Class::Simd, &[V + 1, V + 2], &[V]); // add v0.4s, v1.4s, v2.4s
+        check(0x4e22_cc20, Class::FpFma, &[V, V + 1, V + 2], &[V]); // fmla v0.4s, v1.4s, v2.4s
+        check(0x9e67_0020, Class::SimdTransfer, &[1], &[V]); // fmov d0, x1
+        check(0x4e28_4820, Class::Crypto, &[V, V + 1], &[V]); // aese v0.16b, v1.16b
+    }
+
+    proptest! {
+        #[test]
+        fn any_word_decodes(word in any::<u32>()) {
+            let _ = decode(word);
+        }
+    }
+}

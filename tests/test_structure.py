@@ -1,0 +1,39 @@
+"""Who may know whom: what belongs to one layer is named nowhere else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from wiretime import paths
+
+CRATES = paths.REPOSITORY / "crates"
+
+
+def lines(crate: str) -> list[tuple[Path, str]]:
+    files = sorted((CRATES / crate).rglob("*.rs"))
+    assert files
+    return [(file, line) for file in files for line in file.read_text().splitlines()]
+
+
+AARCH64 = re.compile(
+    r"arm64|aarch64|\b(ttbr|tcr|sctlr|tlbi|prfm|zva|cnt[vp]ct|cntfrq|mrs|msr|wfe|wfi|eret|svc)(\b|_el)|_el[01]\b", re.I
+)
+
+
+@pytest.mark.parametrize("crate", ["base", "hw", "qemu", "capture", "py"])
+def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
+    """The engine says once which it drives."""
+    found = [line.strip() for _, line in lines(crate) if AARCH64.search(line)]
+    named = ["use wiretime_isa::{AArch64, Isa, Registers};", "pub type Guest = AArch64;"]
+    assert found == (named if crate == "qemu" else [])
+
+
+@pytest.mark.parametrize(
+    ("crate", "allowed"),
+    [("base", set()), ("hw", {"base"}), ("isa", {"base", "hw"}), ("capture", {"base", "hw"})],
+)
+def test_lower_layers_know_no_higher_one(crate: str, allowed: set[str]) -> None:
+    used = {name for _, line in lines(crate) for name in re.findall(r"\bwiretime_(\w+?)\b(?=::|;)", line)}
+    assert used - {crate} <= allowed
