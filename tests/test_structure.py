@@ -37,3 +37,15 @@ def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
 def test_lower_layers_know_no_higher_one(crate: str, allowed: set[str]) -> None:
     used = {name for _, line in lines(crate) for name in re.findall(r"\bwiretime_(\w+?)\b(?=::|;)", line)}
     assert used - {crate} <= allowed
+
+
+def test_one_word_for_one_thing() -> None:
+    """No two types share one of these names: what each is of is in its name."""
+    words = ["Account", "Cause", "Class", "Control", "Engine", "Port", "Ring", "Shared", "Verdict"]
+    defined = [
+        match[1]
+        for crate in ("base", "hw", "isa", "qemu", "capture", "py")
+        for _, line in lines(crate)
+        if (match := re.match(r"\s*(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type) (\w+)", line))
+    ]
+    assert not [word for word in words if defined.count(word) > 1]

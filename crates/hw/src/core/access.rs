@@ -5,7 +5,7 @@
 //! nothing but device stores under write combining.
 
 use super::pipeline::{Core, FORWARD_SLOTS};
-use super::stall::Cause;
+use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::Class;
 use crate::memory::{Level, MemorySystem, LINE};
@@ -55,14 +55,14 @@ pub struct DeviceAccess {
     pub value: u32,
 }
 
-impl From<Level> for Cause {
+impl From<Level> for StallCause {
     fn from(level: Level) -> Self {
         match level {
-            Level::L1 => Cause::Core,
-            Level::L2 => Cause::L2,
-            Level::Llc => Cause::Llc,
-            Level::Snoop => Cause::Snoop,
-            Level::Dram => Cause::Dram,
+            Level::L1 => StallCause::Core,
+            Level::L2 => StallCause::L2,
+            Level::Llc => StallCause::Llc,
+            Level::Snoop => StallCause::Snoop,
+            Level::Dram => StallCause::Dram,
         }
     }
 }
@@ -81,9 +81,9 @@ impl Core {
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, Cause) {
+    ) -> (u64, StallCause) {
         let mut complete = start + 1;
-        let mut cause = Cause::Core;
+        let mut cause = StallCause::Core;
         let mut last = (u64::MAX, MemKind::Prefetch);
         let extra = u64::from(self.slots[class as usize].latency);
         for a in accesses {
@@ -131,7 +131,7 @@ impl Core {
                     self.stored(done, level.into());
                 }
                 MemKind::DeviceLoad => {
-                    (complete, cause) = (self.device_load(start), Cause::Device);
+                    (complete, cause) = (self.device_load(start), StallCause::Device);
                 }
                 MemKind::DeviceStore => {
                     complete = complete.max(data);
@@ -139,7 +139,7 @@ impl Core {
                 }
             }
         }
-        if complete > self.pending.0 && cause != Cause::Core {
+        if complete > self.pending.0 && cause != StallCause::Core {
             self.pending = (complete, cause);
         }
         (complete, cause)
@@ -153,13 +153,13 @@ impl Core {
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, Cause) {
+    ) -> (u64, StallCause) {
         self.stats.loads += 1;
         let t = start.max(self.load_fence);
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = memory.load(self.index, a.paddr, pc, t + walk);
         self.last_load = self.last_load.max(done);
-        (done, if walk * 2 > done - t { Cause::Dtlb } else { level.into() })
+        (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
 
     /// A store leaves the store buffer at `t`; returns when the L1D has it.
@@ -168,15 +168,15 @@ impl Core {
         self.stats.stores += 1;
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = memory.store(self.index, a.paddr, t + walk);
-        self.stored(done, if walk > 0 { Cause::Dtlb } else { level.into() });
+        self.stored(done, if walk > 0 { StallCause::Dtlb } else { level.into() });
         done
     }
 
     #[inline]
-    fn stored(&mut self, done: u64, cause: Cause) {
+    fn stored(&mut self, done: u64, cause: StallCause) {
         self.stores.take(done);
         self.last_store = self.last_store.max(done);
-        self.store_cause = if cause == Cause::Core { Cause::Store } else { cause };
+        self.store_cause = if cause == StallCause::Core { StallCause::Store } else { cause };
     }
 
     /// Not speculative: waits until everything before it has committed, and the stores have gone.
@@ -201,7 +201,7 @@ impl Core {
         self.stats.mmio_write_cycles += accepted - t;
         self.stores.take(accepted);
         self.last_store = self.last_store.max(accepted);
-        self.store_cause = Cause::Device;
+        self.store_cause = StallCause::Device;
         self.device_stores.push(DeviceAccess { time: self.clock.at(accepted), paddr: a.paddr, value: a.value });
     }
 }

@@ -1,14 +1,14 @@
 //! Where dispatch waits, and why; and issue in program order.
 
+use super::entries::Entries;
 use super::pipeline::{Core, FRACTION, SLOTS};
-use super::ring::Ring;
-use super::stall::Cause;
+use super::stall::StallCause;
 use super::uop::{Quick, LOADS, STORES, WRITES_INTEGER, WRITES_VECTOR};
 
 impl Core {
     #[inline]
     pub(super) fn further_room(&self, q: Quick) -> u64 {
-        let of = |flag: u16, ring: &Ring| if q.flags & flag != 0 { ring.available() } else { 0 };
+        let of = |flag: u16, ring: &Entries| if q.flags & flag != 0 { ring.available() } else { 0 };
         of(LOADS, &self.loads).max(of(STORES, &self.stores)).max(of(WRITES_VECTOR, &self.vector_registers))
     }
 
@@ -19,7 +19,7 @@ impl Core {
         if room == t {
             return (t, dispatch);
         }
-        let cause = if self.pending.0 > t { self.pending.1 } else { Cause::Queue };
+        let cause = if self.pending.0 > t { self.pending.1 } else { StallCause::Queue };
         (room, self.wait(dispatch, room, cause))
     }
 
@@ -28,7 +28,7 @@ impl Core {
     pub(super) fn wait_for_room(&mut self, dispatch: u64, q: Quick) -> u64 {
         let mut at = self.wait(dispatch, self.rob.available(), self.commit_cause);
         if !self.in_order {
-            let full = if self.pending.0 > at >> FRACTION { self.pending.1 } else { Cause::Registers };
+            let full = if self.pending.0 > at >> FRACTION { self.pending.1 } else { StallCause::Registers };
             if q.flags & WRITES_INTEGER != 0 {
                 at = self.wait(at, self.integer_registers.available(), full);
             }
@@ -47,7 +47,7 @@ impl Core {
 
     /// Dispatch waits at position `from` until a cycle; returns its new position.
     #[inline]
-    pub(super) fn wait(&mut self, from: u64, until: u64, cause: Cause) -> u64 {
+    pub(super) fn wait(&mut self, from: u64, until: u64, cause: StallCause) -> u64 {
         let until = until << FRACTION;
         if until <= from {
             return from;
@@ -60,10 +60,10 @@ impl Core {
     pub(super) fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
         let fetched = self.wait(dispatch, self.fetch, self.fetch_cause);
         let mut at = self.wait_for_room(fetched, q);
-        at = self.wait(at, operands, if self.pending.0 >= operands { self.pending.1 } else { Cause::Core });
+        at = self.wait(at, operands, if self.pending.0 >= operands { self.pending.1 } else { StallCause::Core });
         let slot = self.slots[q.class as usize % SLOTS];
         let start = self.ports.reserve(at >> FRACTION, slot.ports, slot.interval);
-        at = self.wait(at, start, Cause::Queue);
+        at = self.wait(at, start, StallCause::Queue);
         (at + self.dispatch_step, start)
     }
 }

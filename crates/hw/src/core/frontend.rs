@@ -2,14 +2,14 @@
 
 use super::branch::Outcome;
 use super::pipeline::Core;
-use super::stall::Cause;
+use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::{Branch, Class, MicroOp};
 use crate::memory::{MemorySystem, LINE};
 
 impl Core {
     /// Dispatch goes on at `t` at the earliest, elsewhere.
-    pub(super) fn redirect(&mut self, t: u64, cause: Cause) {
+    pub(super) fn redirect(&mut self, t: u64, cause: StallCause) {
         self.new_group = true;
         if t > self.fetch {
             self.fetch = t;
@@ -29,7 +29,7 @@ impl Core {
         let floor = self.cycle().saturating_sub(self.fetch_ahead);
         if floor > self.fetch {
             self.fetch = floor;
-            self.fetch_cause = Cause::Fetch;
+            self.fetch_cause = StallCause::Fetch;
         }
         if pc / LINE != self.fetched_line {
             self.fetch_line(pc, vaddr, memory, walker);
@@ -41,12 +41,12 @@ impl Core {
         let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
         if walk > 0 {
             self.fetch += walk;
-            self.fetch_cause = Cause::Itlb;
+            self.fetch_cause = StallCause::Itlb;
         }
         let there = memory.fetch(self.index, pc, self.fetch);
         if there > self.fetch {
             self.fetch = there;
-            self.fetch_cause = Cause::L1i;
+            self.fetch_cause = StallCause::L1i;
         }
     }
 
@@ -66,10 +66,10 @@ impl Core {
                 self.load_fence = self.load_fence.max(done);
                 self.store_fence = self.store_fence.max(done);
                 let device = self.device.1 >= done;
-                self.redirect(done, if device { Cause::Device } else { Cause::Barrier });
+                self.redirect(done, if device { StallCause::Device } else { StallCause::Barrier });
             }
-            Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, Cause::Barrier),
-            Class::SystemWrite => self.redirect(complete, Cause::Barrier),
+            Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, StallCause::Barrier),
+            Class::SystemWrite => self.redirect(complete, StallCause::Barrier),
             _ => {}
         }
     }
@@ -80,15 +80,15 @@ impl Core {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}
-            Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, Cause::Fetch),
+            Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, StallCause::Fetch),
             Outcome::LateTarget(cycles) => {
                 self.stats.btb_misses += 1;
-                self.redirect(self.fetch + cycles, Cause::Fetch);
+                self.redirect(self.fetch + cycles, StallCause::Fetch);
             }
             Outcome::Mispredict if kind == Branch::Exception => self.exception(),
             Outcome::Mispredict => {
                 self.stats.branch_misses += 1;
-                self.redirect(complete + self.mispredict, Cause::Mispredict);
+                self.redirect(complete + self.mispredict, StallCause::Mispredict);
             }
         }
     }

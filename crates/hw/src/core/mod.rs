@@ -9,10 +9,10 @@
 mod access;
 mod branch;
 mod dispatch;
+mod entries;
 mod frontend;
 mod pipeline;
 mod ports;
-mod ring;
 mod stages;
 mod stall;
 mod timing;

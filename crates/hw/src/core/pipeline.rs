@@ -7,10 +7,10 @@
 
 use super::access::{DeviceAccess, MemEvent};
 use super::branch::Predictor;
+use super::entries::Entries;
 use super::ports::{IssueQueue, Ports};
-use super::ring::Ring;
 use super::stages::{StageTrace, Stages};
-use super::stall::{Cause, StallStats, Stalls};
+use super::stall::{StallCause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
 use super::tlb::{Tlb, TlbStats, Walker};
 use super::uop::{
@@ -76,7 +76,7 @@ pub struct Core {
     pub(super) tlb: Tlb,
     /// Cycle of the current fetch group, and why it is not earlier.
     pub(super) fetch: u64,
-    pub(super) fetch_cause: Cause,
+    pub(super) fetch_cause: StallCause,
     pub(super) fetched_line: u64,
     pub(super) new_group: bool,
     /// Where the next instruction is dispatched, and how far one instruction goes.
@@ -89,21 +89,21 @@ pub struct Core {
     pub(super) ready: [u64; Reg::MAX as usize + 1],
     pub(super) ports: Ports,
     pub(super) queues: [IssueQueue; QUEUES],
-    pub(super) rob: Ring,
-    pub(super) integer_registers: Ring,
-    pub(super) vector_registers: Ring,
-    pub(super) loads: Ring,
-    pub(super) stores: Ring,
+    pub(super) rob: Entries,
+    pub(super) integer_registers: Entries,
+    pub(super) vector_registers: Entries,
+    pub(super) loads: Entries,
+    pub(super) stores: Entries,
     /// What the last commit that made others wait had waited for.
-    pub(super) commit_cause: Cause,
+    pub(super) commit_cause: StallCause,
     /// The access that takes longest, of those under way.
-    pub(super) pending: (u64, Cause),
+    pub(super) pending: (u64, StallCause),
     /// Later accesses wait for these.
     pub(super) load_fence: u64,
     pub(super) store_fence: u64,
     pub(super) last_load: u64,
     pub(super) last_store: u64,
-    pub(super) store_cause: Cause,
+    pub(super) store_cause: StallCause,
     /// When the last device store was sent and accepted, and its line.
     pub(super) device: (u64, u64, u64),
     pub(super) forward: [(u64, u64); FORWARD_SLOTS],
@@ -151,7 +151,7 @@ impl Core {
             predictor: Predictor::new(&p.predictor),
             tlb: Tlb::new(&p.tlb),
             fetch: 0,
-            fetch_cause: Cause::Fetch,
+            fetch_cause: StallCause::Fetch,
             fetched_line: u64::MAX,
             new_group: true,
             dispatch: 0,
@@ -161,18 +161,18 @@ impl Core {
             ready: [0; Reg::MAX as usize + 1],
             ports: Ports::default(),
             queues: [p.integer_queue_entries, p.vector_queue_entries, p.memory_queue_entries, 1].map(IssueQueue::new),
-            rob: Ring::new(p.rob_entries),
-            integer_registers: Ring::new(p.integer_registers.saturating_sub(INTEGER_HELD)),
-            vector_registers: Ring::new(p.vector_registers.saturating_sub(VECTOR_HELD)),
-            loads: Ring::new(p.load_queue_entries),
-            stores: Ring::new(p.store_queue_entries),
-            commit_cause: Cause::Core,
-            pending: (0, Cause::Core),
+            rob: Entries::new(p.rob_entries),
+            integer_registers: Entries::new(p.integer_registers.saturating_sub(INTEGER_HELD)),
+            vector_registers: Entries::new(p.vector_registers.saturating_sub(VECTOR_HELD)),
+            loads: Entries::new(p.load_queue_entries),
+            stores: Entries::new(p.store_queue_entries),
+            commit_cause: StallCause::Core,
+            pending: (0, StallCause::Core),
             load_fence: 0,
             store_fence: 0,
             last_load: 0,
             last_store: 0,
-            store_cause: Cause::Store,
+            store_cause: StallCause::Store,
             device: (0, 0, u64::MAX),
             forward: [(u64::MAX, 0); FORWARD_SLOTS],
             device_stores: Vec::with_capacity(16),
@@ -240,7 +240,7 @@ impl Core {
     /// An exception or interrupt: the pipeline drains and refills.
     pub fn exception(&mut self) {
         self.stats.exceptions += 1;
-        self.redirect(self.last_commit() + self.exception, Cause::Exception);
+        self.redirect(self.last_commit() + self.exception, StallCause::Exception);
     }
 
     /// Cached translations go (TLB maintenance): those of one virtual page in any address space, or all.
@@ -325,7 +325,7 @@ impl Core {
                 let complete = start + u64::from(latency);
                 self.ready[q.destinations[0] as usize] = complete;
                 self.ready[q.destinations[1] as usize] = complete;
-                commit = self.follow(commit, complete, Cause::Core);
+                commit = self.follow(commit, complete, StallCause::Core);
                 if TRACED {
                     self.note_stages(pc, [t, start, complete, commit >> FRACTION]);
                 }
@@ -377,11 +377,11 @@ impl Core {
             let (complete, cause);
             if q.flags & (MEMORY | RARE) == 0 {
                 complete = start + u64::from(latency);
-                cause = Cause::Core;
+                cause = StallCause::Core;
             } else if q.flags & MEMORY == 0 {
                 start = self.rare(*q, start, commit >> FRACTION);
                 complete = start + u64::from(latency);
-                cause = Cause::Core;
+                cause = StallCause::Core;
             } else {
                 let i = ((pc - block.paddr) / 4) as usize;
                 let mut own = 0;
@@ -433,7 +433,7 @@ impl Core {
 
     /// The position of a commit behind another one.
     #[inline(always)]
-    fn follow(&mut self, commit: u64, complete: u64, cause: Cause) -> u64 {
+    fn follow(&mut self, commit: u64, complete: u64, cause: StallCause) -> u64 {
         let (follows, own) = (commit + self.commit_step, complete << FRACTION);
         if own > follows + (1 << FRACTION) {
             self.commit_cause = cause;
@@ -491,7 +491,7 @@ impl Core {
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, Cause) {
+    ) -> (u64, StallCause) {
         for _ in 1..q.slots {
             let slot = &self.slots[q.class as usize % SLOTS];
             start = self.ports.reserve(start, slot.ports, slot.interval);

@@ -10,7 +10,7 @@ use wiretime_base::stats;
 /// Why dispatch waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Cause {
+pub enum StallCause {
     /// Dependencies and latencies inside the core, L1D hits among them.
     Core,
     /// Instruction fetch missed in the L1I.
@@ -46,7 +46,7 @@ pub enum Cause {
 }
 
 /// Number of causes.
-pub const CAUSES: usize = Cause::Barrier as usize + 1;
+pub const CAUSES: usize = StallCause::Barrier as usize + 1;
 
 stats! {
     /// Cycles by cause: a CPI stack. They add up to the core's cycles.
@@ -82,31 +82,31 @@ impl Default for Stalls {
 
 impl Stalls {
     #[inline]
-    pub fn add(&mut self, cause: Cause, wait: u64) {
+    pub fn add(&mut self, cause: StallCause, wait: u64) {
         self.0[cause as usize] += wait;
     }
 
     /// As statistics, for a core that has spent `cycles`.
     pub fn stats(&self, cycles: u64) -> StallStats {
-        let at = |c: Cause| self.0[c as usize] >> FRACTION;
+        let at = |c: StallCause| self.0[c as usize] >> FRACTION;
         StallStats {
             base: cycles.saturating_sub(self.0.iter().map(|wait| wait >> FRACTION).sum()),
-            core: at(Cause::Core),
-            l1i_miss: at(Cause::L1i),
-            itlb_miss: at(Cause::Itlb),
-            branch_mispredict: at(Cause::Mispredict),
-            fetch: at(Cause::Fetch),
-            exception: at(Cause::Exception),
-            issue_queue_full: at(Cause::Queue),
-            registers_full: at(Cause::Registers),
-            l2_hit: at(Cause::L2),
-            llc_hit: at(Cause::Llc),
-            snoop: at(Cause::Snoop),
-            dram: at(Cause::Dram),
-            dtlb_miss: at(Cause::Dtlb),
-            store_queue_full: at(Cause::Store),
-            device: at(Cause::Device),
-            barrier: at(Cause::Barrier),
+            core: at(StallCause::Core),
+            l1i_miss: at(StallCause::L1i),
+            itlb_miss: at(StallCause::Itlb),
+            branch_mispredict: at(StallCause::Mispredict),
+            fetch: at(StallCause::Fetch),
+            exception: at(StallCause::Exception),
+            issue_queue_full: at(StallCause::Queue),
+            registers_full: at(StallCause::Registers),
+            l2_hit: at(StallCause::L2),
+            llc_hit: at(StallCause::Llc),
+            snoop: at(StallCause::Snoop),
+            dram: at(StallCause::Dram),
+            dtlb_miss: at(StallCause::Dtlb),
+            store_queue_full: at(StallCause::Store),
+            device: at(StallCause::Device),
+            barrier: at(StallCause::Barrier),
         }
     }
 }

@@ -22,7 +22,7 @@ pub use shared::MemoryStats;
 
 use crate::params::Platform;
 use private::Private;
-use shared::Shared;
+use shared::LastLevel;
 use wiretime_base::{Clock, Ps};
 
 /// Bytes of a cache line, everywhere.
@@ -86,7 +86,7 @@ impl Level {
 /// the miss.
 pub struct MemorySystem {
     private: Vec<Private>,
-    shared: Shared,
+    shared: LastLevel,
     clock: Clock,
     l1d_latency: u64,
     l2_latency: u64,
@@ -102,7 +102,7 @@ impl MemorySystem {
     pub fn new(p: &Platform, cores: usize) -> Self {
         Self {
             private: (0..cores).map(|_| Private::new(p)).collect(),
-            shared: Shared::new(p, cores),
+            shared: LastLevel::new(p, cores),
             clock: Clock::of(p.core.frequency),
             l1d_latency: p.l1d.latency.into(),
             l2_latency: p.l2.latency.into(),

@@ -41,12 +41,12 @@ impl Mshrs {
 }
 
 /// A data port that passes one line every `interval` cycles.
-pub struct Port {
+pub struct LinePort {
     slots: Calendar,
     interval: u64,
 }
 
-impl Port {
+impl LinePort {
     pub fn new(interval: u64) -> Self {
         Self { slots: Calendar::default(), interval: interval.max(1) }
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn one_line_an_interval() {
-        let mut p = Port::new(3);
+        let mut p = LinePort::new(3);
         assert_eq!([0; 4].map(|_| p.pass(7)), [7, 9, 12, 15]);
         assert_eq!(p.pass(0), 0);
         p.pass(6_000_000);

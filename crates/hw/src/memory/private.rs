@@ -4,7 +4,7 @@
 //! long memset reads what it overwrites).
 
 use super::cache::{Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
-use super::mshr::{Mshrs, Port};
+use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
 use super::{Level, MemorySystem, Requester, LINE};
 use crate::params::Platform;
@@ -51,7 +51,7 @@ pub(super) struct Private {
     l1i_mshrs: Mshrs,
     l1d_mshrs: Mshrs,
     l2_mshrs: Mshrs,
-    l2_banks: Vec<Port>,
+    l2_banks: Vec<LinePort>,
     l1i_prefetcher: Prefetcher,
     l1d_prefetcher: Prefetcher,
     l2_prefetcher: Prefetcher,
@@ -69,7 +69,7 @@ impl Private {
             l1i_mshrs: Mshrs::new(p.l1i.mshrs),
             l1d_mshrs: Mshrs::new(p.l1d.mshrs),
             l2_mshrs: Mshrs::new(p.l2.mshrs),
-            l2_banks: (0..p.l2.banks).map(|_| Port::new(p.l2.interval.into())).collect(),
+            l2_banks: (0..p.l2.banks).map(|_| LinePort::new(p.l2.interval.into())).collect(),
             l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
             l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
             l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),

@@ -39,7 +39,7 @@ stats! {
 }
 
 /// Shared cache, directory and memory.
-pub(super) struct Shared {
+pub(super) struct LastLevel {
     pub llc: Cache,
     banks: Vec<Calendar>,
     mshrs: Mshrs,
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub stats: MemoryStats,
 }
 
-impl Shared {
+impl LastLevel {
     pub fn new(p: &Platform, cores: usize) -> Self {
         Self {
             llc: Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),

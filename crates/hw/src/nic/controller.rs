@@ -71,7 +71,7 @@ pub struct Completion {
 
 /// Why there might be an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum InterruptCause {
     /// A packet has been received on a queue.
     Received(u16),
     /// A receive queue is at most half full.
@@ -84,7 +84,7 @@ pub enum Cause {
 
 /// What the filters say of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Acceptance {
     /// It is taken.
     Taken,
     /// It is not for us.
@@ -93,7 +93,7 @@ pub enum Verdict {
     TooLong,
 }
 
-impl Verdict {
+impl Acceptance {
     /// Taken or not ours.
     #[must_use]
     pub fn ours(taken: bool) -> Self {
@@ -142,7 +142,7 @@ pub trait Controller {
     /// Whether the receive unit is on at all.
     fn receive_enabled(&self) -> bool;
     /// Whether a frame of `length` bytes (FCS included) to this destination is taken.
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict;
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance;
     /// The queue of a frame.
     fn steer(&self, frame: &[u8]) -> Steering;
     /// Bytes of a receive buffer of a queue.
@@ -177,7 +177,7 @@ pub trait Controller {
     fn count_sent(&mut self, queue: u16, length: u32);
 
     /// The interrupt vector that a cause belongs to, and its bits.
-    fn vector(&self, cause: Cause) -> (u8, u32);
+    fn vector(&self, cause: InterruptCause) -> (u8, u32);
     /// Packet and absolute timer of a direction.
     fn delays(&self, side: Side) -> Delays;
     /// Least distance between interrupts of a vector.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// A class of drops at the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum DropClass {
     /// The DMA engine, or the memory behind it, is too slow.
     Dma,
     /// The core is too slow.
@@ -72,15 +72,15 @@ struct Gem5 {
 }
 
 impl Gem5 {
-    fn refuse(&mut self, now: State) -> Class {
+    fn refuse(&mut self, now: State) -> DropClass {
         let last = std::mem::replace(&mut self.last, now);
         if last.rx_ring {
-            return if last.tx_ring && now.rx_ring && now.tx_ring { Class::Tx } else { Class::Core };
+            return if last.tx_ring && now.rx_ring && now.tx_ring { DropClass::Tx } else { DropClass::Core };
         }
         match (now.rx_ring, now.tx_ring) {
-            (true, true) => Class::Tx,
-            (true, false) => Class::Core,
-            (false, _) => Class::Dma,
+            (true, true) => DropClass::Tx,
+            (true, false) => DropClass::Core,
+            (false, _) => DropClass::Dma,
         }
     }
 }
@@ -91,8 +91,8 @@ pub struct Drops {
     classes: DropClasses,
     gem5: Gem5,
     /// The cause of the episode under way; another one, and for how many refusals in a row it has held.
-    episode: Option<Class>,
-    contender: Option<(Class, u32)>,
+    episode: Option<DropClass>,
+    contender: Option<(DropClass, u32)>,
     last: State,
     /// Refusals by the state before and the state at them.
     pub transitions: [[u64; STATES]; STATES],
@@ -107,14 +107,14 @@ impl Drops {
 
     /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant; `ring` is the number of
     /// refusals after which another cause takes over.
-    pub fn refuse(&mut self, now: State, sampled: State, ring: u32) -> Class {
+    pub fn refuse(&mut self, now: State, sampled: State, ring: u32) -> DropClass {
         self.transitions[self.last.index()][now.index()] += 1;
         self.last = now;
         let gem5 = self.gem5.refuse(sampled);
         let holds = match (now.rx_ring, now.tx_ring) {
-            (_, true) => Class::Tx,
-            (true, false) => Class::Core,
-            (false, false) => Class::Dma,
+            (_, true) => DropClass::Tx,
+            (true, false) => DropClass::Core,
+            (false, false) => DropClass::Dma,
         };
         let ours = self.episode_of(holds, ring);
         match self.classes {
@@ -123,7 +123,7 @@ impl Drops {
         }
     }
 
-    fn episode_of(&mut self, holds: Class, ring: u32) -> Class {
+    fn episode_of(&mut self, holds: DropClass, ring: u32) -> DropClass {
         let cause = *self.episode.get_or_insert(holds);
         if holds == cause {
             self.contender = None;
@@ -153,14 +153,14 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Class::{Core, Dma, Tx};
+    use DropClass::{Core, Dma, Tx};
 
     const F: State = State { fifo: true, rx_ring: false, tx_ring: false };
     const FR: State = State { fifo: true, rx_ring: true, tx_ring: false };
     const FT: State = State { fifo: true, rx_ring: false, tx_ring: true };
     const FRT: State = State { fifo: true, rx_ring: true, tx_ring: true };
 
-    fn classes(judge: DropClasses, sequence: &[State]) -> Vec<Class> {
+    fn classes(judge: DropClasses, sequence: &[State]) -> Vec<DropClass> {
         let mut d = Drops::new(judge);
         sequence.iter().map(|&s| d.refuse(s, s, 1024)).collect()
     }

@@ -19,14 +19,14 @@ pub struct Purpose {
 }
 
 /// The engine of one NIC.
-pub struct Engine {
+pub struct DmaEngine {
     io: Io,
     reads: Window,
     writes: Window,
     pub trace: Tracer,
 }
 
-impl Engine {
+impl DmaEngine {
     pub fn new(p: &Platform) -> Self {
         Self {
             io: Io::new(p),

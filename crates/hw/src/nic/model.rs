@@ -1,7 +1,8 @@
 //! The register interfaces that a platform can have, chosen at run time.
 
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
+    Acceptance, Action, Completion, Controller, InterruptCause, RingView, SharedRegisters, Side, Steering, Thresholds,
+    DESCRIPTOR,
 };
 use super::descriptors::TxDescriptor;
 use super::moderation::Delays;
@@ -118,7 +119,7 @@ impl<S: SharedRegisters> Controller for Model<S> {
         each!(self, r => r.receive_enabled())
     }
     #[inline]
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
         each!(self, r => r.accepts(destination, length))
     }
     #[inline]
@@ -182,7 +183,7 @@ impl<S: SharedRegisters> Controller for Model<S> {
         each!(self, r => r.count_sent(queue, length))
     }
     #[inline]
-    fn vector(&self, cause: Cause) -> (u8, u32) {
+    fn vector(&self, cause: InterruptCause) -> (u8, u32) {
         each!(self, r => r.vector(cause))
     }
     #[inline]

@@ -52,7 +52,7 @@ impl Default for Moderation {
 
 /// What is to be done about causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum InterruptAction {
     /// Raise these now.
     Raise(u32),
     /// Look again at this time.
@@ -91,19 +91,19 @@ impl Moderation {
     }
 
     /// Causes of a vector are to be raised at `t`, no sooner than `throttle` after its last interrupt.
-    pub fn raise(&mut self, t: Ps, vector: u8, causes: u32, throttle: Ps) -> Verdict {
+    pub fn raise(&mut self, t: Ps, vector: u8, causes: u32, throttle: Ps) -> InterruptAction {
         let v = &mut self.vectors[usize::from(vector) % VECTORS];
         if t < v.next {
             let first = v.waiting == 0;
             v.waiting |= causes;
-            return if first && causes != 0 { Verdict::Wait(v.next) } else { Verdict::Nothing };
+            return if first && causes != 0 { InterruptAction::Wait(v.next) } else { InterruptAction::Nothing };
         }
         let causes = causes | std::mem::take(&mut v.waiting);
         if causes == 0 {
-            return Verdict::Nothing;
+            return InterruptAction::Nothing;
         }
         v.next = t + throttle;
-        Verdict::Raise(causes)
+        InterruptAction::Raise(causes)
     }
 }
 
@@ -130,12 +130,16 @@ mod tests {
     fn the_throttle_keeps_its_distance() {
         let mut m = Moderation::default();
         let distance = 25_600_000;
-        assert_eq!(m.raise(0, 0, 1, distance), Verdict::Raise(1));
-        assert_eq!(m.raise(10, 0, 2, distance), Verdict::Wait(distance));
-        assert_eq!(m.raise(15, 1, 2, distance), Verdict::Raise(2), "another vector has its own");
-        assert_eq!(m.raise(20, 0, 4, distance), Verdict::Nothing);
-        assert_eq!(m.raise(distance, 0, 0, distance), Verdict::Raise(6));
-        assert_eq!(m.raise(2 * distance, 0, 0, distance), Verdict::Nothing);
-        assert_eq!([m.raise(3 * distance, 0, 1, 0), m.raise(3 * distance, 0, 1, 0)], [Verdict::Raise(1); 2], "off");
+        assert_eq!(m.raise(0, 0, 1, distance), InterruptAction::Raise(1));
+        assert_eq!(m.raise(10, 0, 2, distance), InterruptAction::Wait(distance));
+        assert_eq!(m.raise(15, 1, 2, distance), InterruptAction::Raise(2), "another vector has its own");
+        assert_eq!(m.raise(20, 0, 4, distance), InterruptAction::Nothing);
+        assert_eq!(m.raise(distance, 0, 0, distance), InterruptAction::Raise(6));
+        assert_eq!(m.raise(2 * distance, 0, 0, distance), InterruptAction::Nothing);
+        assert_eq!(
+            [m.raise(3 * distance, 0, 1, 0), m.raise(3 * distance, 0, 1, 0)],
+            [InterruptAction::Raise(1); 2],
+            "off"
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::controller::{Completion, Steering};
 use super::driver::Driver;
 use super::drops::{DropClasses, Drops};
 use super::ledger::QueueCounters;
-use super::ring::Ring;
+use super::ring::DescriptorRing;
 use crate::params;
 use crate::wire::Packet;
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ pub struct Filled {
 /// A queue.
 pub struct RxQueue {
     /// The ring; a descriptor is its buffer's address.
-    pub ring: Ring<u64>,
+    pub ring: DescriptorRing<u64>,
     /// Filled buffers that go back together.
     pub pending: Vec<Filled>,
     /// A timer runs for them.
@@ -82,7 +82,7 @@ pub struct RxQueue {
 impl RxQueue {
     fn new(p: &params::Nic) -> Self {
         Self {
-            ring: Ring::new(p),
+            ring: DescriptorRing::new(p),
             pending: Vec::with_capacity(64),
             timer: false,
             queued: 0,

@@ -5,7 +5,7 @@ use crate::params;
 use std::collections::VecDeque;
 
 /// The NIC's side of a ring whose descriptors decode to `D`.
-pub struct Ring<D> {
+pub struct DescriptorRing<D> {
     /// Descriptors held: index and content.
     pub held: VecDeque<(u32, D)>,
     capacity: usize,
@@ -22,7 +22,7 @@ pub struct Ring<D> {
     pub epoch: u32,
 }
 
-impl<D> Ring<D> {
+impl<D> DescriptorRing<D> {
     pub fn new(p: &params::Nic) -> Self {
         Self {
             held: VecDeque::with_capacity(p.descriptor_cache as usize),
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ring(cache: u32, below: u32) -> Ring<()> {
+    fn ring(cache: u32, below: u32) -> DescriptorRing<()> {
         let mut p: params::Platform = toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).unwrap();
         (p.nic.descriptor_cache, p.nic.descriptor_prefetch) = (cache, below);
-        Ring::new(&p.nic)
+        DescriptorRing::new(&p.nic)
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 
 use super::descriptors::{Context, TxDescriptor};
 use super::offload::Offload;
-use super::ring::Ring;
+use super::ring::DescriptorRing;
 use crate::params;
 use std::collections::VecDeque;
 use wiretime_base::{stats, Ps};
@@ -47,7 +47,7 @@ pub struct Outgoing {
 
 /// A queue.
 pub struct TxQueue {
-    pub ring: Ring<TxDescriptor>,
+    pub ring: DescriptorRing<TxDescriptor>,
     /// The packet being gathered.
     pub packet: Vec<u8>,
     pub offload: Option<Offload>,
@@ -72,7 +72,7 @@ pub struct TxQueue {
 impl TxQueue {
     fn new(p: &params::Nic) -> Self {
         Self {
-            ring: Ring::new(p),
+            ring: DescriptorRing::new(p),
             packet: Vec::with_capacity(1 << 14),
             offload: None,
             carries: None,

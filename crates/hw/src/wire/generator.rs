@@ -3,19 +3,19 @@
 //! Packets are made to measure or come from a trace; they leave by an arrival process, by the trace's timestamps, or when a
 //! client has thought enough. What the generator answers to the host's questions goes between them.
 
+use super::answers;
 use super::arrivals::{Arrivals, Departures};
 use super::clients::{Clients, ClosedLoop};
 use super::far::{Far, FarStats, Timed};
 use super::flows::{Flows, Picker};
 use super::frames::{Frames, Internet, Kind, Packet, Traffic};
 use super::iperf::{Iperf, IperfLoad, IperfReport};
+use super::key_value::{StoreClients, StoreLoad, StoreStats};
 use super::line::Line;
-use super::peer;
 use super::replay::{Play, Replay, Source, TraceClock};
 use super::sink::Recognition;
 use super::sizes::{Lengths, Sizes};
 use super::stack::Stack;
-use super::store::{StoreClients, StoreLoad, StoreStats};
 use super::FCS;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -493,7 +493,7 @@ impl Generator {
         if self.answers.len() >= ANSWERS_MAX {
             return false;
         }
-        let Some(answer) = peer::answer(frame) else { return false };
+        let Some(answer) = answers::answer(frame) else { return false };
         self.answers.push_back((t, answer));
         self.decide();
         true

@@ -1,11 +1,12 @@
 //! What is at the other end of the wire: the load generator and the sink that takes the answers.
 //!
 //! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
-//!   `replay`: packets of a trace; `store`: requests to a key-value store;
+//!   `replay`: packets of a trace; `key_value`: requests to a key-value store;
 //!   `iperf`, `stack`: an iperf3 client on a TCP of its own;
-//!   `peer`: answers to the host's questions; `generator`: all together.
+//!   `answers`: answers to the host's questions; `generator`: all together.
 //! - `sink`: recognises answers; `latencies`: how long they took. `tap`: what passes on the wire, for a capture file.
 
+mod answers;
 mod arrivals;
 mod clients;
 mod far;
@@ -13,14 +14,13 @@ mod flows;
 mod frames;
 mod generator;
 mod iperf;
+mod key_value;
 mod latencies;
 mod line;
-mod peer;
 mod replay;
 mod sink;
 mod sizes;
 mod stack;
-mod store;
 mod tap;
 
 pub use arrivals::Arrivals;
@@ -30,11 +30,11 @@ pub use flows::{Flows, Spread, Vary};
 pub use frames::{Internet, Kind, Packet, Traffic, ETHERNET, PEER, PROBE_BYTES};
 pub use generator::{Generator, Load, ANSWER, ID_BITS};
 pub use iperf::{IperfLoad, IperfReport};
+pub use key_value::{StoreLoad, StoreStats};
 pub use latencies::Latencies;
 pub use replay::{Block, Play, Replay, Source, TraceClock};
 pub use sink::{Recognition, Sink};
 pub use sizes::Sizes;
-pub use store::{StoreLoad, StoreStats};
 pub use tap::{Passage, Seen, Tap};
 
 /// Bytes of the frame check sequence, which frames in memory lack.

@@ -20,7 +20,7 @@ mod stage;
 
 pub use addresses::{locate, read_translation, Addresses};
 pub use hidden::Translations;
-pub use processor::{look, Account};
+pub use processor::{look, CoreTime};
 pub use profile::Profile;
 pub use stage::{at_exit, window_tick, Stage};
 
@@ -60,7 +60,7 @@ pub struct Run {
     hash: u64,
     lateness: Lateness,
     /// Processor time by kind, by vCPU.
-    accounts: Vec<Account>,
+    core_times: Vec<CoreTime>,
     start: Option<Snapshot>,
     end: Option<Snapshot>,
     /// Snapshots inside the measurement, where a time series is wanted.
@@ -68,7 +68,7 @@ pub struct Run {
     /// Cycles by block, where a profile is wanted; and whether they are charged now.
     pub profile: Profile,
     /// What became of all packets, before the program stops and resets the device.
-    account: Option<report::Account>,
+    totals: Option<report::PacketTotals>,
     /// Fill of FIFOs and rings over the measurement.
     occupancy: Vec<Vec<[u64; 4]>>,
     /// Stages of instructions in the timeline's window, by core.
@@ -122,12 +122,12 @@ impl Run {
             timed_instructions: 0,
             hash: 0xcbf2_9ce4_8422_2325,
             lateness: Lateness::default(),
-            accounts: vec![Account::default(); cores],
+            core_times: vec![CoreTime::default(); cores],
             start: None,
             end: None,
             series: Vec::new(),
             profile: Profile::default(),
-            account: None,
+            totals: None,
             occupancy: Vec::new(),
             pipelines: Vec::new(),
             clocks: stage::Clocks::default(),

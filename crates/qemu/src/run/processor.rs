@@ -25,9 +25,9 @@ const IRQ: usize = 3;
 /// Time of a core by kind, in ps.
 pub type Times = [u64; KINDS.len()];
 
-/// The account of one vCPU.
+/// What the time of one vCPU went to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Account {
+pub struct CoreTime {
     next: Ps,
     last: Ps,
     slept: Ps,
@@ -37,7 +37,7 @@ pub struct Account {
     pub times: Times,
 }
 
-impl Account {
+impl CoreTime {
     /// The core slept from `from` to `to`.
     pub fn sleeps(&mut self, from: Ps, to: Ps) {
         self.slept += to.saturating_sub(from);
@@ -51,7 +51,7 @@ impl Account {
 #[inline]
 pub fn look(e: &mut Engine, index: usize) {
     let v = &e.vcpus[index];
-    let a = &mut e.run.accounts[index];
+    let a = &mut e.run.core_times[index];
     if v.local != v.timed_local {
         a.sleeps(v.timed_local, v.local);
     }
@@ -67,13 +67,13 @@ fn sample(e: &mut Engine, index: usize) {
         Some(USER)
     } else {
         let task = Guest::current_task(e);
-        let a = &mut e.run.accounts[index];
+        let a = &mut e.run.core_times[index];
         if a.woken {
             a.idle_task = task;
         }
         kernel(e, index, task)
     };
-    let a = &mut e.run.accounts[index];
+    let a = &mut e.run.core_times[index];
     let elapsed = local.saturating_sub(a.last).saturating_sub(a.slept);
     if let Some(kind) = kind.filter(|_| a.last > 0) {
         a.times[kind] += elapsed;
@@ -95,7 +95,7 @@ fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {
         Some(IRQ)
     } else if count & SOFTIRQ != 0 {
         Some(SOFT)
-    } else if task == e.run.accounts[index].idle_task {
+    } else if task == e.run.core_times[index].idle_task {
         None
     } else {
         Some(SYSTEM)

@@ -174,7 +174,7 @@ pub const OCCUPANCY_MAX: Ps = 4000;
 
 /// What became of packets, before the program stops and resets the device.
 #[derive(Clone)]
-pub struct Account {
+pub struct PacketTotals {
     cohort: Counts,
     load: Counts,
     total: Counts,
@@ -184,12 +184,12 @@ pub struct Account {
 }
 
 /// Closes the books.
-pub fn account(nics: &Nics, settings: &RunSettings) -> Account {
+pub fn packet_totals(nics: &Nics, settings: &RunSettings) -> PacketTotals {
     let ledger = &nics.shared.ledger;
     let mut violations = ledger.violations();
     violations.extend(nics.devices.iter().flat_map(|d| d.port.audit(&nics.shared)));
     let queues = settings.queues as usize;
-    Account {
+    PacketTotals {
         cohort: ledger.all(Which::Cohort),
         load: ledger.all(Which::Load),
         total: ledger.all(Which::Total),
@@ -201,7 +201,7 @@ pub fn account(nics: &Nics, settings: &RunSettings) -> Account {
 }
 
 /// By port and queue: the cohort, bursts, replenishments, transitions of what was full at drops.
-fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
+fn ports(nics: &Nics, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
     let one = |(i, (counts, queues)): (usize, &(Counts, Vec<Counts>))| {
         let port = &nics.devices[i].port;
@@ -235,7 +235,7 @@ fn ports(nics: &Nics, account: &Account, duration_ns: f64) -> Vec<Value> {
             "flows": flows(&nics.shared.flows[i]),
         })
     };
-    account.ports.iter().enumerate().map(one).collect()
+    totals.ports.iter().enumerate().map(one).collect()
 }
 
 /// Fill of FIFOs and rings over the measurement: a table a port.
@@ -291,8 +291,8 @@ fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
 pub fn result(run: &Run, t: Ps, status: u32) -> Value {
     let nics = lock(&run.nics);
     let control = lock(&run.control);
-    let account = run.account.clone().unwrap_or_else(|| account(&nics, &run.settings));
-    let cohort = &account.cohort;
+    let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
+    let cohort = &totals.cohort;
     let latencies = &nics.shared.sink.latencies;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
@@ -333,10 +333,10 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         "latency_hops_ns": nics.shared.journeys.hops(),
         "latency_hops_packets": [nics.shared.journeys.complete, nics.shared.journeys.incomplete],
         "cohort": cohort,
-        "load": account.load,
-        "total": account.total,
-        "ledger_violations": account.violations,
-        "ports": ports(&nics, &account, duration_ns),
+        "load": totals.load,
+        "total": totals.total,
+        "ledger_violations": totals.violations,
+        "ports": ports(&nics, &totals, duration_ns),
         "occupancy": occupancy(run),
         "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
         "series": first.and_then(|first| series(run, first)),

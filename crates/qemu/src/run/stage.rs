@@ -95,7 +95,7 @@ impl Run {
             (self.begin, self.stopped) = (t, t);
             let mut nics = lock(&self.nics);
             nics.shared.ledger.drained();
-            self.account = Some(report::account(&nics, &self.settings));
+            self.totals = Some(report::packet_totals(&nics, &self.settings));
             drop(nics);
             lock(&self.control).phase = GuestPhase::Stop;
         }
@@ -319,7 +319,7 @@ impl Run {
             dram: self.memory.dram_stats().clone(),
             ports: nics.devices.iter().map(|d| d.port.stats(queues)).collect(),
             instructions: self.instructions.clone(),
-            times: self.accounts.iter().map(|a| a.times).collect(),
+            times: self.core_times.iter().map(|a| a.times).collect(),
             hash: self.hash,
         }
     }

@@ -12,7 +12,8 @@ mod phy;
 mod statistics;
 
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
+    Acceptance, Action, Completion, Controller, InterruptCause, RingView, SharedRegisters, Side, Steering, Thresholds,
+    DESCRIPTOR,
 };
 use super::descriptors::{buffer, TxDescriptor};
 use super::moderation::Delays;
@@ -213,16 +214,16 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RCTL) & RCTL_EN != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
         let rctl = self.word(reg::RCTL);
         let on = |bit: u32| rctl & 1 << bit != 0;
         let longest = if on(5) { FRAME_MAX_LONG } else { FRAME_MAX };
         if length > longest && !on(2) {
-            return Verdict::TooLong;
+            return Acceptance::TooLong;
         }
         let multicast = destination[0] & 1 != 0;
         if *destination == [0xff; 6] && on(15) || multicast && on(4) || !multicast && on(3) {
-            return Verdict::Taken;
+            return Acceptance::Taken;
         }
         for i in 0..16 {
             let (low, high) = (self.word(reg::RAL0 + 8 * i), self.word(reg::RAH0 + 8 * i));
@@ -230,13 +231,13 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             let mut wanted = [0; 8];
             wanted[..6].copy_from_slice(destination);
             if high & 1 << 31 != 0 && address == u64::from_le_bytes(wanted) {
-                return Verdict::Taken;
+                return Acceptance::Taken;
             }
         }
         let shift = [4, 3, 2, 0][(rctl >> 12 & 3) as usize];
         let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
         let listed = multicast && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0;
-        Verdict::ours(listed)
+        Acceptance::ours(listed)
     }
     fn steer(&self, _frame: &[u8]) -> Steering {
         Steering::default()
@@ -290,12 +291,12 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         self.statistics.sent(length);
     }
 
-    fn vector(&self, cause: Cause) -> (u8, u32) {
+    fn vector(&self, cause: InterruptCause) -> (u8, u32) {
         let causes = match cause {
-            Cause::Received(_) => cause::RXT0,
-            Cause::FewDescriptors(_) => cause::RXDMT0,
-            Cause::Transmitted(_, empty) => cause::TXDW | if empty { cause::TXQE } else { 0 },
-            Cause::Overrun => cause::RXO,
+            InterruptCause::Received(_) => cause::RXT0,
+            InterruptCause::FewDescriptors(_) => cause::RXDMT0,
+            InterruptCause::Transmitted(_, empty) => cause::TXDW | if empty { cause::TXQE } else { 0 },
+            InterruptCause::Overrun => cause::RXO,
         };
         (0, causes)
     }

@@ -16,7 +16,8 @@ mod statistics;
 
 use super::checks::{self, L3, L4};
 use super::controller::{
-    Action, Cause, Completion, Controller, RingView, SharedRegisters, Side, Steering, Thresholds, Verdict, DESCRIPTOR,
+    Acceptance, Action, Completion, Controller, InterruptCause, RingView, SharedRegisters, Side, Steering, Thresholds,
+    DESCRIPTOR,
 };
 use super::descriptors::{buffer, TxDescriptor};
 use super::moderation::Delays;
@@ -281,26 +282,26 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RXCTRL) & 1 != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Verdict {
+    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
         let longest = if self.word(reg::HLREG0) & 4 != 0 { self.word(reg::MAXFRS) >> 16 } else { 1518 };
         if length > longest {
-            return Verdict::TooLong;
+            return Acceptance::TooLong;
         }
         let fctrl = self.word(reg::FCTRL);
         let on = |bit: u32| fctrl >> bit & 1 != 0;
         let multicast = destination[0] & 1 != 0;
         if *destination == [0xff; 6] && on(10) || multicast && on(8) || !multicast && on(9) {
-            return Verdict::Taken;
+            return Acceptance::Taken;
         }
         if self.exact_match(destination) {
-            return Verdict::Taken;
+            return Acceptance::Taken;
         }
         let filter = self.word(reg::MCSTCTRL);
         let shift = [4, 3, 2, 0][(filter & 3) as usize];
         let hash = (u32::from(destination[5]) << 8 | u32::from(destination[4])) >> shift & 0xfff;
         let listed =
             multicast && filter & 4 != 0 && self.word(reg::MTA + u64::from(hash >> 5) * 4) >> (hash & 31) & 1 != 0;
-        Verdict::ours(listed)
+        Acceptance::ours(listed)
     }
     fn steer(&self, frame: &[u8]) -> Steering {
         let mrqc = self.word(reg::MRQC);
@@ -372,12 +373,14 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         statistics::sent(&mut self.words, queue, length);
     }
 
-    fn vector(&self, cause: Cause) -> (u8, u32) {
+    fn vector(&self, cause: InterruptCause) -> (u8, u32) {
         let entry = match cause {
-            Cause::Received(q) => self.word(interrupts::IVAR + u64::from(q / 2) * 4) >> (16 * (q % 2)),
-            Cause::Transmitted(q, _) => self.word(interrupts::IVAR + u64::from(q / 2) * 4) >> (16 * (q % 2) + 8),
-            Cause::Overrun => return (interrupts::OTHER, interrupts::RX_MISS),
-            Cause::FewDescriptors(_) => 0,
+            InterruptCause::Received(q) => self.word(interrupts::IVAR + u64::from(q / 2) * 4) >> (16 * (q % 2)),
+            InterruptCause::Transmitted(q, _) => {
+                self.word(interrupts::IVAR + u64::from(q / 2) * 4) >> (16 * (q % 2) + 8)
+            }
+            InterruptCause::Overrun => return (interrupts::OTHER, interrupts::RX_MISS),
+            InterruptCause::FewDescriptors(_) => 0,
         };
         if entry & 0x80 == 0 {
             (0, 0)

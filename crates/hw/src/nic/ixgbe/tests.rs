@@ -127,7 +127,7 @@ fn receive_side_scaling() {
 
 #[test]
 fn filters() {
-    use Verdict::{NotOurs, Taken, TooLong};
+    use Acceptance::{NotOurs, Taken, TooLong};
     let mut r = registers();
     let all_hosts = [1, 0, 0x5e, 0, 0, 1];
     assert_eq!([r.accepts(&MAC, 1518), r.accepts(&MAC, 1519), r.accepts(&[2; 6], 64)], [Taken, TooLong, NotOurs]);
@@ -144,11 +144,14 @@ fn filters() {
 #[test]
 fn interrupts_go_where_ivar_says() {
     let mut r = registers();
-    assert_eq!(r.vector(Cause::Received(0)), (0, 0), "not valid");
+    assert_eq!(r.vector(InterruptCause::Received(0)), (0, 0), "not valid");
     r.write(interrupts::IVAR + 4, 0x8584_8382);
-    assert_eq!(r.vector(Cause::Received(2)), (2, 1));
-    assert_eq!(r.vector(Cause::Transmitted(2, false)), (3, 1));
-    assert_eq!([r.vector(Cause::Received(3)), r.vector(Cause::Transmitted(3, true))], [(4, 1), (5, 1)]);
+    assert_eq!(r.vector(InterruptCause::Received(2)), (2, 1));
+    assert_eq!(r.vector(InterruptCause::Transmitted(2, false)), (3, 1));
+    assert_eq!(
+        [r.vector(InterruptCause::Received(3)), r.vector(InterruptCause::Transmitted(3, true))],
+        [(4, 1), (5, 1)]
+    );
     r.write(interrupts::eitr(2), 0x8000_0000 | 25 << 3);
     assert_eq!(r.throttle(2), 25 * 2_048_000);
 }

@@ -8,10 +8,10 @@ mod receiving;
 mod switching;
 mod transmitting;
 
-use super::controller::{Cause, Controller, Side, DESCRIPTOR, QUEUES_MAX};
+use super::controller::{Controller, InterruptCause, Side, DESCRIPTOR, QUEUES_MAX};
 use super::drops::DropClasses;
-use super::engine::{Engine, Purpose};
-use super::moderation::{Moderation, Verdict};
+use super::engine::{DmaEngine, Purpose};
+use super::moderation::{InterruptAction, Moderation};
 use super::receive::Receive;
 use super::shared::Shared;
 use super::trace::{Tracer, What};
@@ -117,7 +117,7 @@ pub struct Port<C> {
     generator: Generator,
     receive: Receive,
     transmit: Transmit,
-    engine: Engine,
+    engine: DmaEngine,
     events: EventQueue<Event>,
     moderation: Moderation,
     /// Resets so far: timers of an earlier life are void.
@@ -165,7 +165,7 @@ impl<C: Controller> Port<C> {
             generator,
             receive: Receive::new(&p.nic, queues, classes),
             transmit: Transmit::new(&p.nic, queues),
-            engine: Engine::new(p),
+            engine: DmaEngine::new(p),
             events: EventQueue::default(),
             moderation: Moderation::default(),
             life: 0,
@@ -404,7 +404,7 @@ impl<C: Controller> Port<C> {
     }
 
     /// A completed packet's cause: at once, or by its direction's timers.
-    fn completed(&mut self, t: Ps, side: Side, cause: Cause, delayed: bool) {
+    fn completed(&mut self, t: Ps, side: Side, cause: InterruptCause, delayed: bool) {
         let (vector, causes) = self.registers.vector(cause);
         if causes == 0 {
             return;
@@ -421,12 +421,12 @@ impl<C: Controller> Port<C> {
     /// Causes become an interrupt now, or when the throttle lets them.
     fn interrupt(&mut self, t: Ps, vector: u8, causes: u32) {
         match self.moderation.raise(t, vector, causes, self.registers.throttle(vector)) {
-            Verdict::Raise(causes) => {
+            InterruptAction::Raise(causes) => {
                 self.trace.note(t, What::Interrupt { vector });
                 self.registers.raise(vector, causes);
             }
-            Verdict::Wait(until) => self.events.push(until, Event::Throttle { vector, life: self.life }),
-            Verdict::Nothing => {}
+            InterruptAction::Wait(until) => self.events.push(until, Event::Throttle { vector, life: self.life }),
+            InterruptAction::Nothing => {}
         }
     }
 

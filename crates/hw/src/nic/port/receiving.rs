@@ -3,8 +3,8 @@
 use super::{stream, Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::checks::{self, Checks};
-use crate::nic::controller::{Cause, Completion, Controller, Side, Verdict, DESCRIPTOR};
-use crate::nic::drops::{Class, State};
+use crate::nic::controller::{Acceptance, Completion, Controller, InterruptCause, Side, DESCRIPTOR};
+use crate::nic::drops::{DropClass, State};
 use crate::nic::engine::Purpose;
 use crate::nic::journeys::Point;
 use crate::nic::ledger::Fate;
@@ -35,10 +35,10 @@ impl<C: Controller> Port<C> {
         self.trace.note(departed, What::Frame { id, until: t, bytes: length, out: false });
         self.registers.count_seen(length);
         let on = self.registers.receive_enabled();
-        let verdict = if on { self.registers.accepts(&destination, length) } else { Verdict::NotOurs };
-        if verdict != Verdict::Taken {
+        let verdict = if on { self.registers.accepts(&destination, length) } else { Acceptance::NotOurs };
+        if verdict != Acceptance::Taken {
             self.receive.stats.filtered += 1;
-            if verdict == Verdict::TooLong {
+            if verdict == Acceptance::TooLong {
                 self.registers.count_oversize();
             }
             shared.ledger.moves(id, Fate::Offered, Fate::Filtered);
@@ -69,7 +69,7 @@ impl<C: Controller> Port<C> {
         self.receive.stats.out_of_buffer += u64::from(starved);
         self.registers.count_missed(steering.queue, starved);
         shared.ledger.moves(id, Fate::Offered, fate(class));
-        let (vector, causes) = self.registers.vector(Cause::Overrun);
+        let (vector, causes) = self.registers.vector(InterruptCause::Overrun);
         if causes != 0 {
             self.registers.raise(vector, causes);
         }
@@ -89,7 +89,7 @@ impl<C: Controller> Port<C> {
         queue: u16,
         (culprit, starved, fifo): (u16, bool, bool),
         shared: &mut Shared,
-    ) -> Class {
+    ) -> DropClass {
         let ring = self.registers.ring(Side::Receive, culprit);
         let empty = self.receive.queues[usize::from(culprit)].ring.available(ring.entries) == 0;
         let now = State { fifo, rx_ring: starved, tx_ring: shared.tx_full_behind(self.index, culprit) };
@@ -98,15 +98,15 @@ impl<C: Controller> Port<C> {
         let class = self.receive.drops.refuse(now, sampled, ring.entries);
         let stats = &mut self.receive.queues[usize::from(queue)].stats;
         let name = match class {
-            Class::Dma => {
+            DropClass::Dma => {
                 stats.dma_drops += 1;
                 "DmaDrop"
             }
-            Class::Core => {
+            DropClass::Core => {
                 stats.core_drops += 1;
                 "CoreDrop"
             }
-            Class::Tx => {
+            DropClass::Tx => {
                 stats.tx_drops += 1;
                 "TxDrop"
             }
@@ -330,9 +330,9 @@ impl<C: Controller> Port<C> {
         let free = rx.ring.unfetched(ring.entries) + rx.ring.held.len() as u32;
         self.trace.note(visible, What::RxRing { queue, free, waiting: rx.driver.waiting() as u32 });
         if free * 2 <= ring.entries {
-            self.completed(visible, Side::Receive, Cause::FewDescriptors(queue), false);
+            self.completed(visible, Side::Receive, InterruptCause::FewDescriptors(queue), false);
         }
-        self.completed(visible, Side::Receive, Cause::Received(queue), true);
+        self.completed(visible, Side::Receive, InterruptCause::Received(queue), true);
     }
 
     pub(super) fn take_receive_descriptors(
@@ -361,10 +361,10 @@ impl<C: Controller> Port<C> {
     }
 }
 
-fn fate(class: Class) -> Fate {
+fn fate(class: DropClass) -> Fate {
     match class {
-        Class::Dma => Fate::DmaDrop,
-        Class::Core => Fate::CoreDrop,
-        Class::Tx => Fate::TxDrop,
+        DropClass::Dma => Fate::DmaDrop,
+        DropClass::Core => Fate::CoreDrop,
+        DropClass::Tx => Fate::TxDrop,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{stream, Event, Port};
 use crate::memory::{GuestMemory, MemorySystem};
-use crate::nic::controller::{Cause, Controller, Side, DESCRIPTOR};
+use crate::nic::controller::{Controller, InterruptCause, Side, DESCRIPTOR};
 use crate::nic::descriptors::Tx;
 use crate::nic::engine::Purpose;
 use crate::nic::journeys::Point;
@@ -266,7 +266,7 @@ impl<C: Controller> Port<C> {
             let purpose = Purpose { queue: r.queue, descriptors: true };
             let (_, when) = self.engine.write(t, address, 8, purpose, memory);
             let visible = self.writes.push(when, address, &r.descriptor.done(), stream(Side::Transmit, r.queue));
-            self.completed(visible, Side::Transmit, Cause::Transmitted(r.queue, empty), r.descriptor.delay);
+            self.completed(visible, Side::Transmit, InterruptCause::Transmitted(r.queue, empty), r.descriptor.delay);
         }
         self.note_tx_level(t, r.queue, shared);
     }

@@ -4,13 +4,13 @@
 const RING: usize = 1024;
 
 /// When the entries of a queue are free again, in order of allocation.
-pub struct Ring {
+pub struct Entries {
     next: usize,
     last: usize,
     free: [u64; RING],
 }
 
-impl Ring {
+impl Entries {
     pub fn new(entries: u32) -> Self {
         Self { next: 0, last: (entries.max(1) as usize).min(RING) - 1, free: [0; RING] }
     }
