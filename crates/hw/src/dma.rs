@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use wiretime_base::Ps;
 
 /// Whose write it is: a queue of a NIC, by a number of its choice.
-pub type Stream = u8;
+pub type Stream = u32;
 
 /// A write under way.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +37,16 @@ impl Default for DmaWrites {
 impl DmaWrites {
     /// Queues a write that cores see from `visible` on, or later where an earlier write is; returns that time.
     pub fn push(&mut self, visible: Ps, address: u64, data: &[u8], stream: Stream) -> Ps {
+        self.push_padded(visible, address, (data, 0), stream)
+    }
+
+    /// The same, with so many zeros behind the data.
+    pub fn push_padded(&mut self, visible: Ps, address: u64, (data, zeros): (&[u8], usize), stream: Stream) -> Ps {
         self.last = self.last.max(visible);
-        let write = Write { visible: self.last, address, length: data.len(), stream, cancelled: false };
+        let write = Write { visible: self.last, address, length: data.len() + zeros, stream, cancelled: false };
         self.queue.push_back(write);
         self.bytes.extend(data);
+        self.bytes.resize(self.bytes.len() + zeros, 0);
         self.last
     }
 

@@ -7,6 +7,7 @@ pub mod catalogue;
 pub mod core;
 pub mod dma;
 pub mod io;
+pub mod machine;
 pub mod memory;
 pub mod nic;
 pub mod params;

@@ -7,7 +7,9 @@
 use std::cell::Cell;
 use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
-use wiretime_hw::nic::{e1000, ixgbe, shared_pages, Controller, DropClasses, LocalPages, Model, Port, Shared};
+use wiretime_hw::nic::devices::intel::{e1000, ixgbe};
+use wiretime_hw::nic::devices::{self, queues};
+use wiretime_hw::nic::{shared_pages, BookSettings, DropClasses, LocalPages, Nic, Place, Polled};
 use wiretime_hw::params::{Interface, Platform};
 use wiretime_hw::wire::{Arrivals, Flows, Generator, Load, Recognition, Sink, Sizes};
 
@@ -146,7 +148,8 @@ fn of_82599() -> Knowledge {
 }
 
 fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
-    let p = platform();
+    let mut p = platform();
+    p.nic.interface = interface;
     let mut memory = MemorySystem::new(&p, 1);
     let load = Load {
         sizes: Sizes::Fixed { size: 64 },
@@ -158,12 +161,14 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     };
     let generator = Generator::new(&load, 0, (p.link.rate, p.link.gap_bytes), MAC).unwrap();
     let shared_range = shared_pages(interface);
-    let registers = Model::new(interface, MAC, LocalPages::new(shared_range.clone()));
-    let queues = registers.queues();
-    let mut port = Port::new(&p, 0, registers, generator, DropClasses::Wiretime);
-    let mut shared = Shared::new(1, queues, true, Sink::new(Recognition::Probe, 42));
-    shared.cohort = 1000..1_000_000_000;
-    port.start_traffic(0, &mut shared);
+    let queues = queues(interface);
+    let pages = LocalPages::new(shared_range.clone());
+    let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), generator);
+    let settings =
+        BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
+    let mut books = devices::books(&p, settings);
+    books.cohort = 1000..1_000_000_000;
+    port.start_traffic(0, &mut books);
     let mut ram = Ram { bytes: (0..MEMORY).map(|i| (i * 7) as u8).collect(), outside: Cell::new(0) };
     let before = ram.bytes.clone();
     let mut random = Random(seed);
@@ -182,18 +187,19 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             let mut data = [0u8; 16];
             let length = random.below(17) as usize;
             if random.one_in(2) {
-                port.registers.read_bytes(offset, &mut data[..length]);
+                port.read(Place { bar: 0, offset }, &mut data[..length]);
             } else if offset % 4 != 0 || length % 4 != 0 {
-                port.write_bytes(offset, &data[..length]);
+                port.write(Place { bar: 0, offset }, &data[..length]);
                 odd += 1;
             }
         } else if random.one_in(2) {
-            let _ = port.registers.read(offset);
+            port.read(Place { bar: 0, offset }, &mut [0; 4]);
         } else {
-            port.write_register(offset, (know.value)(&mut random, offset, value));
+            let value = (know.value)(&mut random, offset, value);
+            port.write(Place { bar: random.one_in(100).into(), offset }, &value.to_le_bytes());
         }
-        for (offset, value) in std::mem::take(&mut port.trapped_tails) {
-            port.doorbell(now, offset, value);
+        for store in std::mem::take(port.deferred()) {
+            port.store(now, store);
         }
         if random.one_in(16) {
             let at = (handed_over(&mut random) & !0xf) as usize;
@@ -204,15 +210,16 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         }
         if random.one_in(8) {
             now += random.below(3_000_000);
-            port.advance(now, &mut memory, &ram, &mut shared);
-            port.writes.apply(now, &mut ram);
+            port.advance(now, &mut memory, &ram, &mut books);
+            port.writes().apply(now, &mut ram);
             memory.reached(now);
             port.reached(now);
-            let _ = port.registers.take_messages();
+            while port.take_message().is_some() {}
         }
         if i % 1000 == 0 {
-            port.poll_shared(now);
-            port.descriptor_read(0, (i / 1000 % 64) as u16, random.below(1 << 16), now, &mut shared);
+            port.look_at_pages(now);
+            let ring = Polled { bytes: 0..random.below(1 << 16), entry: 16, queue: (i / 1000 % 64) as u16 };
+            port.polls(0, &ring, random.below(1 << 16), now, &mut books);
         }
     }
     // Receive buffers that the fuzzer placed at MEMORY - n wrote there: that was handed over. The rest is untouched.
@@ -224,10 +231,13 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             "written outside what was handed over: {from:#x} to {to:#x}"
         );
     }
-    let stats = port.stats(queues);
+    let stats = port.stats(queues, &books);
     assert!(stats.receive.frames > 1000, "traffic has flowed: {stats:?}");
     assert!(stats.receive.delivered > 0 && stats.transmit.descriptors_fetched > 0, "the rings were used: {stats:?}");
-    assert!(stats.receive.buffer_faults + stats.transmit.buffer_faults + port.writes.refused > 0, "faults are counted");
+    assert!(
+        stats.receive.buffer_faults + stats.transmit.buffer_faults + port.refused_writes() > 0,
+        "faults are counted"
+    );
     assert!(ram.outside.get() > 0 && odd > 0);
 }
 

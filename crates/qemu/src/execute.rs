@@ -53,7 +53,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         }
         let v = &mut e.vcpus[running];
         clock::set_local(v.local);
-        e.run.apply_dma(v.local);
+        e.run.machine.apply_writes(v.local);
         e.turns.blocks += 1;
         return;
     }
@@ -219,7 +219,7 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
     let index = unsafe { reference(data) }.index as u16;
     let running = e.turns.running;
     let (mut kind, mut value) = (kind, 0);
-    if e.run.places.is_device_page(paddr) {
+    if e.run.machine.is_device_page(paddr) {
         kind = device;
         value = e.run.device_page_value(paddr);
     }

@@ -17,6 +17,8 @@ struct Mapping {
 }
 // SAFETY: plain shared memory; all access goes through raw copies or atomics.
 unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new(fd: &OwnedFd, offset: u64, length: u64) -> Result<Self, String> {
@@ -79,6 +81,8 @@ impl GuestMemory for GuestRam {
 }
 
 /// The register pages that the guest accesses as memory.
+///
+/// Threads share them: all access goes through atomics.
 pub struct SharedPages {
     mapping: Mapping,
     /// Where in BAR0 they are.

@@ -119,10 +119,10 @@ pub fn next_turn(e: &mut Engine) {
             // A changed quantum falls in with its own grid here.
             e.turns.window_end = (e.turns.window_start / e.turns.quantum + 1) * e.turns.quantum;
             let start = e.turns.window_start;
-            e.run.apply_dma(start);
+            e.run.machine.apply_writes(start);
             e.run.advance_devices(e.turns.window_end);
             // Only now: in a jump of the clock devices have acted before the window, too.
-            e.run.reached(start);
+            e.run.machine.reached(start);
             let irq = e.run.irq_pending();
             match clock::next_timer() {
                 Some(t) if t <= start => e.turns.must_advance = true,

@@ -3,9 +3,10 @@
 //! What remains is the NIC, the way to memory and memory itself, which closed forms describe. The host costs nothing: no
 //! core, no cache but the last-level one that DMA goes through.
 
-use super::controller::LocalPages;
-use super::e1000::{reg, Registers, SHARED};
-use super::{DropClasses, Port, Shared, Which};
+use super::books::{BookSettings, Books};
+use super::devices::intel::e1000::{reg, Registers, SHARED};
+use super::devices::intel::Intel;
+use super::{DropClasses, LocalPages, Nic, Place, Polled, Port, Store, Which};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::params::Platform;
 use crate::wire::{Generator, Load, Sink};
@@ -38,12 +39,17 @@ const DESCRIPTOR: u64 = 16;
 const QUIET: Ps = 10_000_000;
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
+/// A tail register is written.
+fn tail(offset: u64, value: u32) -> Store {
+    Store { place: Place { bar: 0, offset }, value: value.into() }
+}
+
 /// The host and its port.
 pub struct Host {
     /// The port.
-    pub port: Port<Registers<LocalPages>>,
+    pub port: Box<dyn Nic<Ram> + Send>,
     /// The books.
-    pub shared: Shared,
+    pub books: Books,
     /// Caches and DRAM that DMA goes through.
     pub memory: MemorySystem,
     ram: Ram,
@@ -61,8 +67,8 @@ impl Host {
     /// Where the load is refused.
     pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, String> {
         let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
-        let registers = Registers::new(MAC, LocalPages::new(SHARED));
-        let mut port = Port::new(p, 0, registers, generator, DropClasses::Wiretime);
+        let device = Intel::new(&p.nic, Registers::new(MAC, LocalPages::new(SHARED)));
+        let mut port: Box<dyn Nic<Ram> + Send> = Box::new(Port::new(p, 0, device, generator));
         let buffer = if load.sizes.range().1 > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
         let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
         for i in 0..u64::from(ring) {
@@ -79,22 +85,25 @@ impl Host {
             ),
             (reg::TCTL, 1 << 1 | 1 << 3),
         ] {
-            port.write_register(offset, value);
+            port.write(Place { bar: 0, offset }, &value.to_le_bytes());
         }
-        port.doorbell(0, reg::RDT, ring - 1);
+        port.store(0, tail(reg::RDT, ring - 1));
         let memory = MemorySystem::new(p, 1);
-        let shared = Shared::new(1, 1, forwards, Sink::new(load.recognition, load.timestamp_offset));
-        Ok(Self { port, shared, memory, ram, ring, forwards, next: 0, free: ring - 1, buffer })
+        let sink = Sink::new(load.recognition, load.timestamp_offset);
+        let books = Books::new(1, 1, BookSettings { forwards, sink, classes: DropClasses::Wiretime });
+        Ok(Self { port, books, memory, ram, ring, forwards, next: 0, free: ring - 1, buffer })
     }
 
     /// The host looks at its ring at `now` and takes `burst` packets at most; returns how many.
     pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
         let mut taken = 0;
+        let size = DESCRIPTOR as u32;
+        let polled = Polled { bytes: RX_RING..RX_RING + u64::from(self.ring) * DESCRIPTOR, entry: size, queue: 0 };
         while taken < burst {
             let at = RX_RING + u64::from(self.next) * DESCRIPTOR;
             let mut d = [0; 16];
             self.ram.read(at, &mut d);
-            self.port.descriptor_read(0, 0, at - RX_RING, now, &mut self.shared);
+            self.port.polls(0, &polled, at - RX_RING, now, &mut self.books);
             if d[12] & 1 == 0 {
                 break;
             }
@@ -110,19 +119,19 @@ impl Host {
         }
         if taken > 0 {
             if self.forwards {
-                self.port.doorbell(now, reg::TDT, self.next);
-                self.port.bursts_end(0, now);
+                self.port.store(now, tail(reg::TDT, self.next));
+                self.books.bursts_end(0, now);
             }
             self.free = (self.free + taken) % self.ring;
-            self.port.doorbell(now, reg::RDT, self.free);
+            self.port.store(now, tail(reg::RDT, self.free));
         }
         taken
     }
 
     /// Devices up to `now`, and what they have written by then.
     pub fn advance(&mut self, now: Ps) {
-        self.port.advance(now, &mut self.memory, &self.ram, &mut self.shared);
-        self.port.writes.apply(now, &mut self.ram);
+        self.port.advance(now, &mut self.memory, &self.ram, &mut self.books);
+        self.port.writes().apply(now, &mut self.ram);
         self.reached(now);
     }
 
@@ -140,17 +149,17 @@ impl Host {
     pub fn run(&mut self, end: Ps) {
         loop {
             let event = self.port.next_time().unwrap_or(Ps::MAX);
-            let write = self.port.writes.next_time();
+            let write = self.port.writes().next_time();
             let t = event.min(write);
             if t >= end {
                 return;
             }
             self.reached(t);
             if write <= event {
-                self.port.writes.apply(write, &mut self.ram);
+                self.port.writes().apply(write, &mut self.ram);
                 self.poll(write, u32::MAX);
             } else {
-                self.port.advance(event + 1, &mut self.memory, &self.ram, &mut self.shared);
+                self.port.advance(event + 1, &mut self.memory, &self.ram, &mut self.books);
             }
         }
     }
@@ -183,18 +192,18 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let mean = load.sizes.mean();
     let duration = (packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as Ps;
     host.run(QUIET);
-    host.shared.cohort = QUIET..QUIET + duration;
-    host.port.start_traffic(QUIET, &mut host.shared);
+    host.books.cohort = QUIET..QUIET + duration;
+    host.port.start_traffic(QUIET, &mut host.books);
     host.run(QUIET + duration);
     host.port.stop_traffic(QUIET + duration);
     host.run(Ps::MAX);
-    let stats = host.port.stats(1);
-    let counts = host.shared.counts(Which::Cohort);
+    let stats = host.port.stats(1, &host.books);
+    let counts = host.books.counts(Which::Cohort);
     let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
     let bytes = accepted as f64 * mean;
-    let sink = &host.shared.sink.latencies;
-    let mut violations = host.port.audit(&host.shared);
-    violations.extend(host.shared.ledger.violations());
+    let sink = &host.books.sink.latencies;
+    let mut violations = host.port.audit(&host.books);
+    violations.extend(host.books.ledger.violations());
     Ok(Outcome {
         packets: counts.offered,
         dma_drops: counts.dma_drop,
@@ -205,7 +214,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
         fifo_peak_bytes: stats.receive.fifo_peak,
         latency_mean_ns: sink.mean() / 1000.0,
         latency_max_ns: sink.max() as f64 / 1000.0,
-        hops: host.shared.journeys.hops(),
+        hops: host.books.journeys.hops(),
         violations,
     })
 }

@@ -236,8 +236,8 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
     let load =
         Load { sizes: Sizes::Fixed { size: length }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
     let mut host = Host::new(p, &load, 256, true).expect("a host");
-    host.shared.cohort = 0..1_000_000_000;
-    host.port.start_traffic(0, &mut host.shared);
+    host.books.cohort = 0..1_000_000_000;
+    host.port.start_traffic(0, &mut host.books);
     let mut now = 0;
     for step in 0..600 {
         now += STEP;
@@ -245,13 +245,13 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
         host.touch(step * 1200);
         host.poll(now, burst);
     }
-    let stats = host.port.stats(1);
+    let stats = host.port.stats(1, &host.books);
     values(signature, &stats.receive);
     values(signature, &stats.transmit);
     values(signature, &stats.io);
     values(signature, host.memory.stats());
     values(signature, host.memory.dram_stats());
-    let sink = &host.shared.sink.latencies;
+    let sink = &host.books.sink.latencies;
     signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
 }
 

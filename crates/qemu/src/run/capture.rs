@@ -1,10 +1,11 @@
 //! The capture of the wire: what taps have seen, in order of time, into a file.
 
-use super::{lock, Run};
+use super::Run;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use wiretime_base::Ps;
 use wiretime_capture::Writer;
+use wiretime_hw::machine::Hold;
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Seen, FRAME_MAX};
 
@@ -55,8 +56,8 @@ impl Run {
     /// At `t`: takes what was seen on the wires, and writes it if it is enough, or `all` of it.
     pub fn write_capture(&mut self, t: Ps, all: bool) {
         let Some(capture) = &mut self.capture else { return };
-        for (port, d) in lock(&self.nics).devices.iter_mut().enumerate() {
-            let (tap, mut start) = (&mut d.port.tap, 0);
+        for (port, book) in self.machine.nics.nics().books.ports.iter_mut().enumerate() {
+            let (tap, mut start) = (&mut book.tap, 0);
             for seen in &tap.seen {
                 let bytes = tap.bytes.get(start..seen.end).unwrap_or(&[]).to_vec();
                 start = seen.end;

@@ -8,7 +8,7 @@
 //!
 //! A TAP's frames come whenever the world sends them: nothing about such a run is deterministic.
 
-use super::{lock, Run, Stage};
+use super::{Run, Stage};
 use crate::clock;
 use crate::control::FarEnd;
 use nix::errno::Errno;
@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use wiretime_base::Ps;
+use wiretime_hw::machine::Hold;
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
 
@@ -209,7 +210,7 @@ impl Run {
 
     /// Frames from and to the far end, where it is outside.
     pub fn far_frames(&self) -> Option<[u64; 2]> {
-        let far = (self.settings.far != FarEnd::None).then(|| lock(&self.nics).devices[0].port.far_stats())?;
+        let far = (self.settings.far != FarEnd::None).then(|| self.machine.nics.nics().slots[0].nic.far_stats())?;
         Some([far.frames_in, far.frames_out])
     }
 
@@ -227,10 +228,11 @@ impl Run {
                 let now = clock::published();
                 let frames = read_tap(&mut tap);
                 if self.stage == Stage::Traffic {
-                    lock(&self.nics).devices[0].port.far_brings(frames.into_iter().map(|f| (now, f)));
+                    let frames = frames.into_iter().map(|f| (now, f)).collect();
+                    self.machine.nics.nics().slots[0].nic.far_brings(frames);
                 }
                 self.simulate_devices(end);
-                for (_, frame) in lock(&self.nics).devices[0].port.to_far() {
+                for (_, frame) in self.machine.nics.nics().slots[0].nic.to_far() {
                     let _ = tap.write(&frame); // a world that does not listen is nothing to us
                 }
                 self.outside = Outside::Tap(tap);
@@ -239,17 +241,16 @@ impl Run {
                 while host.zero.is_some() {
                     let step = end.min(host.known());
                     self.simulate_devices(step);
-                    let mut nics = lock(&self.nics);
-                    let port = &mut nics.devices[0].port;
-                    host.tell(step + port.foresight(), port.to_far(), step < end);
+                    let nic = &mut self.machine.nics.nics().slots[0].nic;
+                    host.tell(step + nic.foresight(), nic.to_far().into_iter(), step < end);
                     if step >= end {
                         break;
                     }
-                    port.far_brings(host.listen().into_iter());
+                    nic.far_brings(host.listen());
                 }
                 if host.zero.is_none() {
                     self.simulate_devices(end);
-                    lock(&self.nics).devices[0].port.to_far().for_each(drop);
+                    drop(self.machine.nics.nics().slots[0].nic.to_far());
                 }
                 self.outside = Outside::Host(host);
             }
@@ -283,11 +284,10 @@ impl Run {
             if host.zero.is_none() || device.min(timer) < known || host.theirs == BYE {
                 return own;
             }
-            let mut nics = lock(&self.nics);
-            let port = &mut nics.devices[0].port;
+            let nic = &mut self.machine.nics.nics().slots[0].nic;
             let leaves = device.min(timer.min(known).saturating_add(lookahead));
-            host.tell(leaves.saturating_add(port.foresight()), std::iter::empty(), true);
-            port.far_brings(host.listen().into_iter());
+            host.tell(leaves.saturating_add(nic.foresight()), std::iter::empty(), true);
+            nic.far_brings(host.listen());
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - `stage`: from boot to the end, decided at window boundaries.
 //! - `far`: what is at the other end of the wire, where it is outside.
-//! - `nics`: doorbells, polls, DMA, interrupts.
+//! - `nics`: places, time, interrupts of NICs.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
 //! - `pages`: the guest's page tables, for the TLB models.
 //! - `profile`: cycles by block.
@@ -32,8 +32,8 @@ use crate::vfio::{ControlDevice, Nics};
 use report::Snapshot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, Core, StageTrace};
-use wiretime_hw::memory::MemorySystem;
+use wiretime_hw::core::{BlockRef, StageTrace};
+use wiretime_hw::machine::{Hold, Machine};
 use wiretime_hw::params::Platform;
 
 /// Window while the guest boots: nothing depends on its length but how often vCPUs alternate.
@@ -44,10 +44,11 @@ pub struct Run {
     pub settings: RunSettings,
     platform: Platform,
     stage: Stage,
-    cores: Vec<Core>,
-    memory: MemorySystem,
-    nics: Arc<Mutex<Nics>>,
-    pub places: nics::Places,
+    /// Cores, memory, NICs.
+    pub machine: Machine<Nics>,
+    /// Interrupt pins of the NICs in QEMU, and interrupts raised, messages included.
+    pins: Vec<nics::Pin>,
+    interrupts: u64,
     control: Arc<Mutex<ControlDevice>>,
     /// Translations of virtual addresses for accesses that QEMU does not show.
     pub translations: Translations,
@@ -58,7 +59,6 @@ pub struct Run {
     instructions: Vec<u64>,
     timed_instructions: u64,
     hash: u64,
-    lateness: Lateness,
     /// Processor time by kind, by vCPU.
     core_times: Vec<CoreTime>,
     start: Option<Snapshot>,
@@ -85,14 +85,6 @@ pub struct Run {
     outside: far::Outside,
 }
 
-/// How late cores saw DMA writes.
-#[derive(Default)]
-struct Lateness {
-    writes: u64,
-    total: Ps,
-    max: Ps,
-}
-
 fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -105,15 +97,15 @@ impl Run {
     pub fn new(config: &Config, cores: usize) -> Result<Self, String> {
         let (p, s) = (&config.platform, &config.run);
         let nics = Nics::new(p, s)?;
-        let ports = nics.devices.len();
+        let machine = Machine::new(p, cores, nics);
+        let pins = machine.nics.nics().slots.iter().map(|_| nics::Pin::default()).collect();
         Ok(Self {
             settings: s.clone(),
             platform: p.clone(),
             stage: Stage::Boot,
-            cores: (0..cores).map(|i| Core::new(p, i)).collect(),
-            memory: MemorySystem::new(p, cores),
-            nics: Arc::new(Mutex::new(nics)),
-            places: nics::Places::new(ports),
+            machine,
+            pins,
+            interrupts: 0,
             control: Arc::new(Mutex::new(ControlDevice::default())),
             translations: Translations::default(),
             ram: GuestRam::default(),
@@ -121,7 +113,6 @@ impl Run {
             instructions: vec![0; cores],
             timed_instructions: 0,
             hash: 0xcbf2_9ce4_8422_2325,
-            lateness: Lateness::default(),
             core_times: vec![CoreTime::default(); cores],
             start: None,
             end: None,
@@ -139,10 +130,6 @@ impl Run {
         })
     }
 
-    /// The NICs, for their servers.
-    pub fn nics(&self) -> Arc<Mutex<Nics>> {
-        self.nics.clone()
-    }
     /// The control page, for its server.
     pub fn control_device(&self) -> Arc<Mutex<ControlDevice>> {
         self.control.clone()
@@ -194,14 +181,15 @@ impl Run {
             v.local += count * self.boot_instruction;
         } else {
             self.timed_instructions += count;
-            let core = &mut self.cores[index];
+            let core = &mut self.machine.cores[index];
             if v.local != v.timed_local {
                 core.idle_until(v.local); // it slept, or ran untimed
             }
             let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
             let mut tables = addresses::Tables { addresses: &v.addresses, ram: self.ram };
             let (before, from) = (core.cycle(), v.local);
-            core.run(reference, v.timed as usize, upto as usize, &v.accesses, next, &mut self.memory, &mut tables);
+            self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
+            let core = &self.machine.cores[index];
             if self.profile.on {
                 block.cycles.set(block.cycles.get() + core.cycle() - before);
                 block.executed.set(block.executed.get() + count);
@@ -209,17 +197,13 @@ impl Run {
             }
             v.local = core.now();
             v.timed_local = v.local;
-            self.watch_polls(index, from, &v.accesses, v.timed..upto);
-            if !self.cores[index].device_stores.is_empty() {
-                self.ring_doorbells(index);
-            }
         }
         v.timed = upto;
     }
 
     /// Cached translations go, of one page or all, on every core.
     pub fn invalidate(&mut self, page: Option<u64>) {
-        for core in &mut self.cores {
+        for core in &mut self.machine.cores {
             core.invalidate_translations(page);
         }
     }
@@ -231,7 +215,7 @@ impl Run {
     /// An exception or interrupt was taken.
     pub fn exception_taken(&mut self, index: usize) {
         if self.full_timing() {
-            self.cores[index].exception();
+            self.machine.cores[index].exception();
         }
     }
 

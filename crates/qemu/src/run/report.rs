@@ -4,12 +4,13 @@ use super::processor::{Times, KINDS};
 use super::{lock, Run};
 use crate::control::{FarEnd, Role, RunSettings};
 use crate::engine::Guest;
-use crate::vfio::Nics;
+use crate::memory::GuestRam;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{CoreStats, StageTrace, Stages, StallStats, TlbStats};
+use wiretime_hw::machine::{Hold, Nics};
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
 use wiretime_hw::nic::{
@@ -184,16 +185,16 @@ pub struct PacketTotals {
 }
 
 /// Closes the books.
-pub fn packet_totals(nics: &Nics, settings: &RunSettings) -> PacketTotals {
-    let ledger = &nics.shared.ledger;
+pub fn packet_totals(nics: &Nics<GuestRam>, settings: &RunSettings) -> PacketTotals {
+    let ledger = &nics.books.ledger;
     let mut violations = ledger.violations();
-    violations.extend(nics.devices.iter().flat_map(|d| d.port.audit(&nics.shared)));
+    violations.extend(nics.slots.iter().flat_map(|s| s.nic.audit(&nics.books)));
     let queues = settings.queues as usize;
     PacketTotals {
         cohort: ledger.all(Which::Cohort),
         load: ledger.all(Which::Load),
         total: ledger.all(Which::Total),
-        ports: (0..nics.devices.len())
+        ports: (0..nics.slots.len())
             .map(|i| (ledger.port(i, Which::Cohort), ledger.queues(i, Which::Cohort, queues)))
             .collect(),
         violations,
@@ -201,20 +202,20 @@ pub fn packet_totals(nics: &Nics, settings: &RunSettings) -> PacketTotals {
 }
 
 /// By port and queue: the cohort, bursts, replenishments, transitions of what was full at drops.
-fn ports(nics: &Nics, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
+fn ports(nics: &Nics<GuestRam>, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
     let one = |(i, (counts, queues)): (usize, &(Counts, Vec<Counts>))| {
-        let port = &nics.devices[i].port;
+        let (nic, book) = (&nics.slots[i].nic, &nics.books.ports[i]);
         let queues: Vec<Value> = queues
             .iter()
             .enumerate()
             .map(|(q, counts)| {
-                let latency = nics.shared.queues[i].get(q).and_then(latency_ns);
-                let (bursts, available) = port.driver_histograms(q);
+                let latency = nics.books.queues[i].get(q).and_then(latency_ns);
+                let (bursts, available) = book.driver_histograms(q);
                 json!({ "cohort": counts, "burst_sizes": bursts, "available_at_replenish": available, "latency_ns": latency })
             })
             .collect();
-        let transitions: Vec<Value> = port
+        let transitions: Vec<Value> = book
             .drop_transitions()
             .iter()
             .enumerate()
@@ -223,16 +224,16 @@ fn ports(nics: &Nics, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
             .map(|(from, to, n)| json!({ "before": DropState::name(from), "at": DropState::name(to), "drops": n }))
             .collect();
         json!({
-            "offered_gbps": gbps(nics.shared.cohort_bytes[i]),
-            "forwarded_gbps": gbps(nics.shared.cohort_returned_bytes[i]),
+            "offered_gbps": gbps(nics.books.cohort_bytes[i]),
+            "forwarded_gbps": gbps(nics.books.cohort_returned_bytes[i]),
             "cohort": counts,
             "queues": queues,
             "drop_transitions": transitions,
-            "last_drop_ns": port.last_drop().map(|at| ns(at.saturating_sub(nics.shared.cohort.start))),
-            "given_up": port.given_up(),
-            "store": port.store_stats(),
-            "iperf": port.iperf_report(),
-            "flows": flows(&nics.shared.flows[i]),
+            "last_drop_ns": book.last_drop().map(|at| ns(at.saturating_sub(nics.books.cohort.start))),
+            "given_up": nic.given_up(),
+            "store": nic.store_stats(),
+            "iperf": nic.iperf_report(),
+            "flows": flows(&nics.books.flows[i]),
         })
     };
     totals.ports.iter().enumerate().map(one).collect()
@@ -255,16 +256,17 @@ pub fn trace(run: &Run) -> Value {
     if run.settings.trace_length.ps() == 0 {
         return Value::Null;
     }
-    let mut nics = lock(&run.nics);
+    let mut nics = run.machine.nics.nics();
     let ports: Vec<Value> = nics
-        .devices
+        .books
+        .ports
         .iter_mut()
-        .map(|d| {
-            let (records, lost) = d.port.take_trace();
+        .map(|book| {
+            let (records, lost) = book.take_timeline();
             json!({ "records": records, "lost": lost })
         })
         .collect();
-    let start = nics.shared.cohort.start + run.settings.trace_start.ps();
+    let start = nics.books.cohort.start + run.settings.trace_start.ps();
     let cores: Vec<Value> = run.pipelines.iter().map(|(core, stages)| pipeline(run, *core, stages)).collect();
     json!({ "start_ps": start, "ports": ports, "cores": cores })
 }
@@ -289,11 +291,11 @@ fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
 
 /// The engine's part of `result.json`.
 pub fn result(run: &Run, t: Ps, status: u32) -> Value {
-    let nics = lock(&run.nics);
+    let nics = run.machine.nics.nics();
     let control = lock(&run.control);
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
-    let latencies = &nics.shared.sink.latencies;
+    let latencies = &nics.books.sink.latencies;
     let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
     // What is outside recognises its answers itself.
@@ -322,16 +324,16 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         .collect();
     let histogram: Vec<Value> = latencies.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
     json!({
-        "offered_gbps": gbps(&nics.shared.cohort_bytes),
-        "forwarded_gbps": gbps(&nics.shared.cohort_returned_bytes),
+        "offered_gbps": gbps(&nics.books.cohort_bytes),
+        "forwarded_gbps": gbps(&nics.books.cohort_returned_bytes),
         "offered_mpps": cohort.offered as f64 * 1000.0 / duration_ns,
         "forwarded_mpps": cohort.forwarded as f64 * 1000.0 / duration_ns,
         "loss_percent": if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
         "latency_ns": latency_ns(latencies),
         "latency_histogram_ns": histogram,
         "latency_hdr_ps": (latencies.count() > 0).then(|| latencies.encoded()),
-        "latency_hops_ns": nics.shared.journeys.hops(),
-        "latency_hops_packets": [nics.shared.journeys.complete, nics.shared.journeys.incomplete],
+        "latency_hops_ns": nics.books.journeys.hops(),
+        "latency_hops_packets": [nics.books.journeys.complete, nics.books.journeys.incomplete],
         "cohort": cohort,
         "load": totals.load,
         "total": totals.total,
@@ -343,14 +345,14 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         "execution": {
             "instructions": run.instructions.clone(),
             "timed_instructions": run.timed_instructions,
-            "interrupts": run.places.interrupts,
+            "interrupts": run.interrupts,
             "hash": format!("{:016x}", run.hash),
             "simulated_ns": t / 1000,
             "at": points,
         },
         "poll_lateness_ns": {
-            "mean": if run.lateness.writes == 0 { 0.0 } else { ns(run.lateness.total) / run.lateness.writes as f64 },
-            "max": ns(run.lateness.max),
+            "mean": if run.machine.lateness.writes == 0 { 0.0 } else { ns(run.machine.lateness.total) / run.machine.lateness.writes as f64 },
+            "max": ns(run.machine.lateness.max),
         },
         "doorbell_lateness_ns": {
             "mean": if late.count == 0 { 0.0 } else { ns(late.total) / late.count as f64 },
@@ -362,19 +364,19 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
 }
 
 /// How late doorbells were seen, over all ports.
-fn lateness(nics: &Nics) -> Lateness {
-    nics.devices.iter().map(|d| d.port.late).fold(Lateness::default(), |a, b| Lateness {
+fn lateness(nics: &Nics<GuestRam>) -> Lateness {
+    nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), |a, b| Lateness {
         count: a.count + b.count,
         total: a.total + b.total,
         max: a.max.max(b.max),
     })
 }
 
-fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
+fn warnings(run: &Run, nics: &Nics<GuestRam>) -> Vec<String> {
     let mut list = Vec::new();
-    let trapped: u64 = nics.devices.iter().map(|d| d.trapped_doorbells).sum();
+    let trapped: u64 = nics.slots.iter().map(|s| s.trapped_doorbells).sum();
     let traps_anyway = run.platform.nic.interface == Interface::I82599;
-    if trapped > 0 && run.settings.mapped_doorbells && run.places.interrupts == 0 && !traps_anyway {
+    if trapped > 0 && run.settings.mapped_doorbells && run.interrupts == 0 && !traps_anyway {
         list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
@@ -393,10 +395,10 @@ fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
     if let Some((a, b)) = run.start.as_ref().zip(run.end.as_ref()) {
         list.extend(starved_queues(run, a, b));
     }
-    if nics.devices.iter().any(|d| d.port.line_limited()) {
+    if nics.slots.iter().any(|s| s.nic.line_limited()) {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
     }
-    let ambiguous = nics.shared.sink.ambiguous;
+    let ambiguous = nics.books.sink.ambiguous;
     if ambiguous > 0 {
         list.push(format!(
             "transaction key: {ambiguous} packets had that of another one under way, and are not measured"
@@ -405,7 +407,7 @@ fn warnings(run: &Run, nics: &Nics) -> Vec<String> {
     if let Some(problem) = run.capture.as_ref().and_then(|c| c.problem()) {
         list.push(format!("capture: is incomplete: {problem}"));
     }
-    let refused: u64 = nics.devices.iter().map(|d| d.port.writes.refused).sum();
+    let refused: u64 = nics.slots.iter().map(|s| s.nic.refused_writes()).sum();
     if refused > 0 {
         list.push(format!("refused_dma_writes: {refused} DMA writes outside guest memory"));
     }

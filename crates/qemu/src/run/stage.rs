@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::time::Instant;
 use wiretime_base::{Duration, Ps, PS_PER_NS};
+use wiretime_hw::machine::{Hold, Nics};
 use wiretime_hw::nic::Phase;
 
 /// Where the run is.
@@ -86,15 +87,15 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
 
 impl Run {
     fn draining_tick(&mut self, t: Ps) {
-        let idle = lock(&self.nics).devices.iter().all(|d| d.port.idle()) && !self.dma_pending();
+        let idle = self.machine.nics.nics().slots.iter().all(|s| s.nic.idle()) && !self.machine.writes_pending();
         // A program that sends by itself goes on until it is told to stop.
         if !idle && self.settings.role != Role::Sends {
             self.begin = t;
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
             (self.begin, self.stopped) = (t, t);
-            let mut nics = lock(&self.nics);
-            nics.shared.ledger.drained();
+            let mut nics = self.machine.nics.nics();
+            nics.books.ledger.drained();
             self.totals = Some(report::packet_totals(&nics, &self.settings));
             drop(nics);
             lock(&self.control).phase = GuestPhase::Stop;
@@ -152,7 +153,7 @@ impl Run {
     fn boot_tick(&mut self, window_end: Ps) -> Option<Ps> {
         let start = match self.starts_at() {
             StartAt::ReceiverReady => self.receiver_ready(window_end),
-            StartAt::Sending => lock(&self.nics).devices.iter().any(|d| d.port.stats(1).transmit.frames > 0),
+            StartAt::Sending => self.has_sent(),
             StartAt::Mark => lock(&self.control).mark == 1,
             StartAt::Never => false,
         };
@@ -192,17 +193,18 @@ impl Run {
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t));
             self.profile.on = self.settings.profile;
-            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.begin_measurement());
+            self.machine.nics.nics().books.begin_measurement();
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t));
             self.profile.on = false;
-            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.end_measurement());
+            self.machine.nics.nics().books.end_measurement();
         }
         let step = self.occupancy_step;
         let room = (self.occupancy.len() as Ps) < report::OCCUPANCY_MAX;
         if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
-            self.occupancy.push(lock(&self.nics).devices.iter().map(|d| d.port.occupancy()).collect());
+            let nics = self.machine.nics.nics();
+            self.occupancy.push(nics.slots.iter().map(|s| s.nic.occupancy(&nics.books)).collect());
         }
         self.trace_pipelines(t, measure + self.settings.trace_start.ps());
         let step = self.settings.interval.ps();
@@ -213,12 +215,12 @@ impl Run {
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
             return None;
         }
-        let decided = !lock(&self.nics).shared.ledger.cohort_undecided();
+        let decided = !self.machine.nics.nics().books.ledger.cohort_undecided();
         if decided || t >= end + self.settings.follow.ps() {
             if control.has_trials() && self.next_trial(t, control) {
                 return None;
             }
-            lock(&self.nics).devices.iter_mut().for_each(|d| d.port.stop_traffic(t));
+            self.machine.nics.nics().slots.iter_mut().for_each(|s| s.nic.stop_traffic(t));
             self.unplug();
             self.stage = Stage::Draining;
             self.stopped = t;
@@ -238,9 +240,9 @@ impl Run {
         s.load = trial.load;
         let load = s.load.clone();
         {
-            let mut nics = lock(&self.nics);
-            for nic in &mut nics.devices {
-                if let Err(problem) = nic.port.change_load(&load) {
+            let mut nics = self.machine.nics.nics();
+            for slot in &mut nics.slots {
+                if let Err(problem) = slot.nic.change_load(&load) {
                     control.send(json!({ "refused": problem }));
                     return false;
                 }
@@ -262,22 +264,28 @@ impl Run {
         self.occupancy_step = (duration / report::OCCUPANCY_POINTS).max(1);
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
-        let mut nics = lock(&self.nics);
-        let nics = &mut *nics;
-        nics.shared.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
+        let mut nics = self.machine.nics.nics();
+        let Nics { slots, books } = &mut *nics;
+        books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
         let capture = self.settings.capture_length.ps();
         let begin = measure + self.settings.capture_start.ps();
         let tapped = if capture == 0 { 0..0 } else { begin..begin.saturating_add(capture) };
-        for nic in &mut nics.devices {
-            nic.port.start_traffic(t, &mut nics.shared);
-            nic.port.start_trace(window.clone());
-            nic.port.tap.window = tapped.clone();
+        for slot in slots {
+            slot.nic.start_traffic(t, books);
+            slot.nic.start_timeline(window.clone(), books);
         }
+        books.ports.iter_mut().for_each(|p| p.tap.window = tapped.clone());
+    }
+
+    /// Whether the host has sent anything.
+    fn has_sent(&self) -> bool {
+        let nics = self.machine.nics.nics();
+        nics.slots.iter().any(|s| s.nic.stats(1, &nics.books).transmit.frames > 0)
     }
 
     /// Whether no generator has anything left to send.
     fn all_sent(&self) -> bool {
-        lock(&self.nics).devices.iter().all(|d| d.port.exhausted())
+        self.machine.nics.nics().slots.iter().all(|s| s.nic.exhausted())
     }
 
     /// Stages of instructions are recorded in the timeline's window.
@@ -287,37 +295,37 @@ impl Run {
             return;
         }
         if t >= from + length {
-            let taken = self.cores.iter_mut().enumerate().filter_map(|(i, c)| Some((i, *c.stages.take()?)));
+            let taken = self.machine.cores.iter_mut().enumerate().filter_map(|(i, c)| Some((i, *c.stages.take()?)));
             self.pipelines = taken.collect();
-        } else if self.cores.iter().all(|c| c.stages.is_none()) {
-            self.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
+        } else if self.machine.cores.iter().all(|c| c.stages.is_none()) {
+            self.machine.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
         }
     }
 
     /// Ready means that the program polls, which the register interface does not show: once the receive unit is on
     /// and its ring filled, a packet every now and then finds out.
     fn receiver_ready(&mut self, window_end: Ps) -> bool {
-        let mut nics = lock(&self.nics);
-        let quiet = nics.devices.iter().all(|d| d.port.phase() == Phase::Quiet);
-        if quiet && nics.devices.iter().all(|d| d.port.ready()) {
-            nics.devices.iter_mut().for_each(|d| d.port.trickle(window_end, TRICKLE));
+        let mut nics = self.machine.nics.nics();
+        let quiet = nics.slots.iter().all(|s| s.nic.phase() == Phase::Quiet);
+        if quiet && nics.slots.iter().all(|s| s.nic.ready()) {
+            nics.slots.iter_mut().for_each(|s| s.nic.trickle(window_end, TRICKLE));
         }
-        !quiet && nics.shared.host_takes_packets(self.settings.queues.into())
+        !quiet && nics.books.host_takes_packets(self.settings.queues.into())
     }
 
     fn snapshot(&self, t: Ps) -> Snapshot {
-        let nics = lock(&self.nics);
+        let nics = self.machine.nics.nics();
         let queues = self.settings.queues as usize;
         Snapshot {
             time: t,
-            cores: self.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
-            private: (0..self.cores.len()).map(|i| self.memory.private_stats(i).clone()).collect(),
-            stalls: self.cores.iter().map(wiretime_hw::core::Core::stall_stats).collect(),
-            tlbs: self.cores.iter().map(wiretime_hw::core::Core::tlb_stats).collect(),
-            memory: self.memory.stats().clone(),
-            objects: self.memory.objects.stats(),
-            dram: self.memory.dram_stats().clone(),
-            ports: nics.devices.iter().map(|d| d.port.stats(queues)).collect(),
+            cores: self.machine.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
+            private: (0..self.machine.cores.len()).map(|i| self.machine.memory.private_stats(i).clone()).collect(),
+            stalls: self.machine.cores.iter().map(wiretime_hw::core::Core::stall_stats).collect(),
+            tlbs: self.machine.cores.iter().map(wiretime_hw::core::Core::tlb_stats).collect(),
+            memory: self.machine.memory.stats().clone(),
+            objects: self.machine.memory.objects.stats(),
+            dram: self.machine.memory.dram_stats().clone(),
+            ports: nics.slots.iter().map(|s| s.nic.stats(queues, &nics.books)).collect(),
             instructions: self.instructions.clone(),
             times: self.core_times.iter().map(|a| a.times).collect(),
             hash: self.hash,
@@ -374,7 +382,7 @@ pub extern "C" fn at_exit(_: *mut c_void) {
     let instructions = e.run.instructions.clone();
     let figures = lock(&e.run.control).figures.clone();
     let host = e.run.host();
-    let interrupts = e.run.places.interrupts;
+    let interrupts = e.run.interrupts;
     e.control.send(json!({ "left": {
         "instructions": instructions, "hash": hash, "interrupts": interrupts, "figures": figures,
     }, "host": host }));

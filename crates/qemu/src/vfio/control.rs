@@ -1,6 +1,7 @@
 //! The page through which guest programs and the engine talk.
 
 use super::PciDevice;
+use wiretime_hw::nic::Place;
 use wiretime_hw::pci::{Bar, ConfigSpace, Identity};
 
 /// What the guest sees of the run.
@@ -55,8 +56,8 @@ impl PciDevice for ControlDevice {
     fn config(&mut self) -> &mut ConfigSpace {
         &mut self.config
     }
-    fn read(&mut self, offset: u64, data: &mut [u8]) {
-        let word = match offset {
+    fn read(&mut self, place: Place, data: &mut [u8]) {
+        let word = match place.offset {
             0 => self.mark,
             4 => self.phase as u32,
             _ => 0,
@@ -66,13 +67,13 @@ impl PciDevice for ControlDevice {
             *d = b;
         }
     }
-    fn write(&mut self, offset: u64, data: &[u8]) {
+    fn write(&mut self, place: Place, data: &[u8]) {
         let mut word = [0; 4];
         for (w, d) in word.iter_mut().zip(data) {
             *w = *d;
         }
         let word = u32::from_le_bytes(word);
-        match offset {
+        match place.offset {
             0 => self.mark = word,
             8 => self.exit = word.checked_sub(1),
             12 if self.figures.len() < FIGURES_MAX => self.figures.push(word),

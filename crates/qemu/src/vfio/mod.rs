@@ -13,24 +13,23 @@ pub use control::{ControlDevice, GuestPhase};
 pub use nic::Nics;
 use server::serve_device;
 
+use crate::memory::GuestRam;
 use crate::run::Run;
 use std::os::fd::OwnedFd;
+use wiretime_hw::machine::Nics as Parts;
+use wiretime_hw::nic::Place;
 use wiretime_hw::pci::ConfigSpace;
 
 /// A device as the server needs it.
 pub trait PciDevice: Send {
     /// Its configuration space.
     fn config(&mut self) -> &mut ConfigSpace;
-    /// The guest reads `data.len()` bytes (1 to 8) of BAR0.
-    fn read(&mut self, offset: u64, data: &mut [u8]);
-    /// The guest writes to BAR0.
-    fn write(&mut self, offset: u64, data: &[u8]);
+    /// The guest reads `data.len()` bytes (1 to 8) of a BAR.
+    fn read(&mut self, place: Place, data: &mut [u8]);
+    /// The guest writes to a BAR.
+    fn write(&mut self, place: Place, data: &[u8]);
     /// Function-level reset.
     fn reset(&mut self);
-    /// The part of BAR0 that the guest may access as memory: offset, length, and the file behind it.
-    fn mapped(&self) -> Option<(u64, u64, &OwnedFd)> {
-        None
-    }
     /// QEMU offers a piece of guest memory for DMA.
     fn map_memory(&mut self, _address: u64, _size: u64, _fd: OwnedFd, _offset: u64) {}
 }
@@ -41,7 +40,8 @@ pub trait PciDevice: Send {
 /// One line where a thread cannot start.
 pub fn serve(nics: Vec<OwnedFd>, control: OwnedFd, run: &Run) -> Result<(), String> {
     for (i, fd) in nics.into_iter().enumerate() {
-        serve_device(&format!("nic{i}"), fd, run.nics(), move |nics: &mut Nics| &mut nics.devices[i])?;
+        let (parts, pages) = (run.machine.nics.parts(), run.machine.nics.mapped(i));
+        serve_device((&format!("nic{i}"), fd), parts, pages, move |nics: &mut Parts<GuestRam>| &mut nics.slots[i])?;
     }
-    serve_device("control", control, run.control_device(), |control: &mut ControlDevice| control)
+    serve_device(("control", control), run.control_device(), None, |control: &mut ControlDevice| control)
 }

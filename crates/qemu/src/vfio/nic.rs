@@ -1,83 +1,44 @@
-//! The NICs as PCI functions: one register interface and one server each, one set of books together.
+//! The NICs as PCI functions of this process: their register pages, memory and traces, and one set of books together.
 
 use super::PciDevice;
 use crate::control::{Role, RunSettings};
 use crate::memory::{GuestRam, SharedPages};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_capture::Trace;
-use wiretime_hw::nic::{identity, shared_pages, Controller, Model, Port, Shared};
+use wiretime_hw::machine::{Hold, Nics as Parts, Slot};
+use wiretime_hw::nic::{devices, shared_pages, BookSettings, Place};
 use wiretime_hw::params::Platform;
 use wiretime_hw::pci::ConfigSpace;
 use wiretime_hw::wire::{Generator, Sink};
 
-/// A device reset as the guest asks for it by a register.
-const CTRL_RESET: u32 = 1 << 26;
-
-/// One NIC.
-pub struct NicDevice {
-    config: ConfigSpace,
-    pub port: Port<Model<SharedPages>>,
-    pub ram: GuestRam,
-    mapped: bool,
-    /// Trapped writes of tail registers.
-    pub trapped_doorbells: u64,
-    /// MSI-X vectors to be notified, a bit each.
-    messages: u64,
-}
-
-impl NicDevice {
-    fn new(p: &Platform, index: usize, s: &RunSettings) -> Result<Self, String> {
-        let interface = p.nic.interface;
-        let mut mac = s.mac;
-        mac[5] = mac[5].wrapping_add(index as u8);
-        let registers = Model::new(interface, mac, SharedPages::new(shared_pages(interface))?);
-        let generator = Generator::new(&s.load, index as u8, (p.link.rate, p.link.gap_bytes), mac)?;
-        let mut port = Port::new(p, index, registers, generator, s.drop_classes);
-        if let Some(path) = &s.trace_file {
-            let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
-            port.set_source(Box::new(Trace::new(file)));
-        }
-        Ok(Self {
-            config: ConfigSpace::new(&identity(interface)),
-            port,
-            ram: GuestRam::default(),
-            mapped: s.mapped_doorbells,
-            trapped_doorbells: 0,
-            messages: 0,
-        })
-    }
-
-    /// Where BAR0 stands.
-    pub fn bar_address(&self) -> Option<u64> {
-        self.config.bar_address()
-    }
-
-    /// Level of the interrupt pin; also shown in the status register.
-    pub fn interrupt(&mut self) -> bool {
-        let level = self.port.registers.interrupt();
-        self.config.set_interrupt_status(level);
-        level
-    }
-
-    /// MSI-X vectors whose message is due, a bit each; they stay due until taken.
-    pub fn messages(&mut self) -> u64 {
-        self.messages |= self.port.registers.take_messages();
-        self.messages
-    }
-
-    /// Takes them.
-    pub fn take_messages(&mut self) -> u64 {
-        self.messages();
-        std::mem::take(&mut self.messages)
-    }
-}
-
-/// All NICs of the machine.
+/// The NICs of the machine and their register pages, which servers of other threads reach too.
+#[derive(Clone)]
 pub struct Nics {
-    pub devices: Vec<NicDevice>,
-    /// What their ports share.
-    pub shared: Shared,
+    parts: Arc<Mutex<Parts<GuestRam>>>,
+    pages: Vec<Arc<SharedPages>>,
+    mapped: bool,
+}
+
+impl Hold for Nics {
+    type Memory = GuestRam;
+    type Guard<'a> = MutexGuard<'a, Parts<GuestRam>>;
+    fn nics(&self) -> Self::Guard<'_> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -> Result<Slot<GuestRam>, String> {
+    let mut mac = s.mac;
+    mac[5] = mac[5].wrapping_add(index as u8);
+    let generator = Generator::new(&s.load, index as u8, (p.link.rate, p.link.gap_bytes), mac)?;
+    let mut nic = devices::port(p, index, (mac, pages.clone()), generator);
+    if let Some(path) = &s.trace_file {
+        let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        nic.set_source(Box::new(Trace::new(file)));
+    }
+    Ok(Slot::new(p.nic.interface, nic, GuestRam::default()))
 }
 
 impl Nics {
@@ -86,47 +47,51 @@ impl Nics {
     /// # Errors
     /// One line that names what cannot be built.
     pub fn new(p: &Platform, s: &RunSettings) -> Result<Self, String> {
-        let devices: Result<Vec<_>, _> = (0..p.nic.ports as usize).map(|i| NicDevice::new(p, i, s)).collect();
-        let devices = devices?;
-        let queues = devices.first().map_or(1, |d| d.port.registers.queues());
-        let shared = Shared::new(
-            devices.len(),
-            queues,
-            s.role == Role::Forwards,
-            Sink::new(s.load.recognition, s.load.timestamp_offset),
-        );
-        Ok(Self { devices, shared })
+        let page = |_| SharedPages::new(shared_pages(p.nic.interface)).map(Arc::new);
+        let pages = (0..p.nic.ports).map(page).collect::<Result<Vec<_>, _>>()?;
+        let slots = pages.iter().enumerate().map(|(i, pages)| slot(p, i, s, pages)).collect::<Result<_, _>>()?;
+        let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
+        let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
+        let parts = Parts { slots, books: devices::books(p, settings) };
+        Ok(Self { parts: Arc::new(Mutex::new(parts)), pages, mapped: s.mapped_doorbells })
+    }
+
+    /// What servers lock.
+    pub fn parts(&self) -> Arc<Mutex<Parts<GuestRam>>> {
+        self.parts.clone()
+    }
+
+    /// The register pages of a NIC.
+    pub fn pages(&self, index: usize) -> &Arc<SharedPages> {
+        &self.pages[index]
+    }
+
+    /// The same, where the guest accesses them as memory.
+    pub fn mapped(&self, index: usize) -> Option<Arc<SharedPages>> {
+        self.pages.get(index).filter(|_| self.mapped).cloned()
     }
 }
 
-impl PciDevice for NicDevice {
+impl PciDevice for Slot<GuestRam> {
     fn config(&mut self) -> &mut ConfigSpace {
         // The status bit is read by interrupt handlers: keep it current.
-        let level = self.port.registers.interrupt();
-        self.config.set_interrupt_status(level);
+        self.pin();
         &mut self.config
     }
 
-    fn read(&mut self, offset: u64, data: &mut [u8]) {
-        self.port.registers.read_bytes(offset, data);
+    fn read(&mut self, place: Place, data: &mut [u8]) {
+        self.nic.read(place, data);
     }
 
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        let before = self.port.trapped_tails.len();
-        self.port.write_bytes(offset, data);
-        self.trapped_doorbells += (self.port.trapped_tails.len().saturating_sub(before)) as u64;
+    fn write(&mut self, place: Place, data: &[u8]) {
+        Slot::write(self, place, data);
     }
 
     fn reset(&mut self) {
-        self.port.write_register(0, CTRL_RESET);
-    }
-
-    fn mapped(&self) -> Option<(u64, u64, &OwnedFd)> {
-        let pages = self.port.registers.shared();
-        self.mapped.then_some((pages.range.start, pages.range.end - pages.range.start, &pages.fd))
+        self.nic.reset();
     }
 
     fn map_memory(&mut self, address: u64, size: u64, fd: OwnedFd, offset: u64) {
-        self.ram.map(address, size, &fd, offset);
+        self.guest.map(address, size, &fd, offset);
     }
 }

@@ -2,11 +2,14 @@
 
 use super::protocol::{self as p, Connection, Request};
 use super::PciDevice;
+use crate::memory::SharedPages;
 use nix::sys::socket::{accept, getsockname, UnixAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use wiretime_hw::nic::Place;
 
 const REGIONS: u32 = 9;
+/// The BAR that has pages which the guest accesses as memory.
 const REGION_BAR0: u32 = 0;
 const REGION_CONFIG: u32 = 7;
 const CONFIG_SIZE: u64 = 256;
@@ -23,14 +26,14 @@ const CAP_SPARSE_MMAP: u16 = 1;
 const REGION_INFO: u32 = 32;
 
 /// Serves the device that `select` finds in `owner` to the one client that connects to the listening socket `fd`, in a
-/// thread of its own.
+/// thread of its own. `pages`: those of BAR0 that the guest may access as memory.
 ///
 /// # Errors
 /// One line where the thread cannot start.
 pub fn serve_device<T: Send + 'static>(
-    name: &str,
-    fd: OwnedFd,
+    (name, fd): (&str, OwnedFd),
     owner: Arc<Mutex<T>>,
+    pages: Option<Arc<SharedPages>>,
     select: impl (Fn(&mut T) -> &mut dyn PciDevice) + Send + 'static,
 ) -> Result<(), String> {
     std::thread::Builder::new()
@@ -43,7 +46,7 @@ pub fn serve_device<T: Send + 'static>(
             let connection = Connection(unsafe { OwnedFd::from_raw_fd(accepted) });
             while let Some(mut request) = connection.receive() {
                 let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
-                if answer(&connection, select(&mut owner), &mut request).is_none() {
+                if answer(&connection, select(&mut owner), pages.as_deref(), &mut request).is_none() {
                     break;
                 }
             }
@@ -63,7 +66,12 @@ fn forget_name(fd: &OwnedFd) {
     }
 }
 
-fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) -> Option<()> {
+fn answer(
+    connection: &Connection,
+    device: &mut dyn PciDevice,
+    pages: Option<&SharedPages>,
+    r: &mut Request,
+) -> Option<()> {
     match r.command {
         p::VERSION => {
             let mut reply = vec![0; 4]; // version 0.0
@@ -82,7 +90,7 @@ fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) 
             connection.reply(r, &echo, None)
         }
         p::DEVICE_GET_INFO => connection.reply(r, &words(&[16, 1 | 2, REGIONS, IRQ_INDEXES]), None),
-        p::DEVICE_GET_REGION_INFO => region_info(connection, device, r),
+        p::DEVICE_GET_REGION_INFO => region_info(connection, device, pages, r),
         p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_INTX && has_intx(device) => {
             connection.reply(r, &words(&[16, 1 | 2 | 4, IRQ_INTX, 1]), None)
         }
@@ -96,7 +104,7 @@ fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) 
             let mut reply = r.payload.get(..16)?.to_vec();
             reply.resize(16 + count as usize, 0xff);
             match region {
-                REGION_BAR0 => device.read(offset, &mut reply[16..]),
+                0..=LAST_BAR => device.read(Place { bar: region as u8, offset }, &mut reply[16..]),
                 REGION_CONFIG => device.config().read(offset, &mut reply[16..]),
                 _ => {}
             }
@@ -128,7 +136,7 @@ fn answer(connection: &Connection, device: &mut dyn PciDevice, r: &mut Request) 
 
 fn write(device: &mut dyn PciDevice, region: u32, offset: u64, data: &[u8]) {
     match region {
-        REGION_BAR0 => device.write(offset, data),
+        0..=LAST_BAR => device.write(Place { bar: region as u8, offset }, data),
         REGION_CONFIG => device.config().write(offset, data),
         _ => {}
     }
@@ -145,7 +153,12 @@ fn words(list: &[u32]) -> Vec<u8> {
 }
 
 /// argsz, flags, index, cap_offset, size, offset; then, where part of the BAR is mapped, the sparse-mmap capability.
-fn region_info(connection: &Connection, device: &mut dyn PciDevice, r: &Request) -> Option<()> {
+fn region_info(
+    connection: &Connection,
+    device: &mut dyn PciDevice,
+    pages: Option<&SharedPages>,
+    r: &Request,
+) -> Option<()> {
     let index = r.u32(8);
     let size = match index {
         0..=LAST_BAR => device.config().bar(index as usize).map_or(0, |bar| bar.size),
@@ -153,8 +166,7 @@ fn region_info(connection: &Connection, device: &mut dyn PciDevice, r: &Request)
         _ => 0,
     };
     let flags = if size > 0 { FLAG_READ | FLAG_WRITE } else { 0 };
-    let mapped = if index == REGION_BAR0 { device.mapped() } else { None };
-    let Some((start, length, fd)) = mapped else {
+    let Some(pages) = pages.filter(|_| index == REGION_BAR0) else {
         let mut reply = words(&[REGION_INFO, flags, index, 0]);
         reply.extend_from_slice(&size.to_le_bytes());
         reply.extend_from_slice(&0u64.to_le_bytes());
@@ -171,8 +183,8 @@ fn region_info(connection: &Connection, device: &mut dyn PciDevice, r: &Request)
         reply.extend_from_slice(&CAP_SPARSE_MMAP.to_le_bytes());
         reply.extend_from_slice(&1u16.to_le_bytes());
         reply.extend_from_slice(&words(&[0, 1, 0]));
-        reply.extend_from_slice(&start.to_le_bytes());
-        reply.extend_from_slice(&length.to_le_bytes());
+        reply.extend_from_slice(&pages.range.start.to_le_bytes());
+        reply.extend_from_slice(&(pages.range.end - pages.range.start).to_le_bytes());
     }
-    connection.reply(r, &reply, fits.then_some(fd))
+    connection.reply(r, &reply, fits.then_some(&pages.fd))
 }

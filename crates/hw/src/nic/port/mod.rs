@@ -1,74 +1,54 @@
-//! One NIC on its link, with the generator and the sink at the other end of the wire: the event loop.
+//! One NIC on its link, with its wire: the event loop.
 //!
-//! Simultaneous events go in the order of [`Event`]'s variants: what frees or fills rings first, new frames last, so
-//! that a frame finds the room that was made at the same instant. Among equals, queues go in order.
+//! Simultaneous events go in the order of their classes: what frees or fills rings first, new frames last, so that a frame
+//! finds the room that was made at the same instant. Among equals, queues go in order.
 
 mod observe;
-mod receiving;
-mod switching;
-mod transmitting;
-
-use super::controller::{Controller, InterruptCause, Side, DESCRIPTOR, QUEUES_MAX};
-use super::drops::DropClasses;
-use super::engine::{DmaEngine, Purpose};
-use super::moderation::{InterruptAction, Moderation};
-use super::receive::Receive;
-use super::shared::Shared;
-use super::trace::{Tracer, What};
-use super::transmit::Transmit;
-use crate::dma::{DmaWrites, Stream};
-use crate::memory::{GuestMemory, MemorySystem, Object};
-use crate::params::Platform;
-use crate::wire::{Generator, Load, Source, Tap, Timed, ANSWER, ID_BITS};
-use wiretime_base::events::Event as Ordered;
-use wiretime_base::{BitRate, Calendar, EventQueue, Ps};
 
 pub use observe::{PortStats, QueueStats};
+
+use super::blocks::dma_engine::DmaEngine;
+use super::books::{Books, Bytes, Came};
+use super::device::{Device, Effects, Io, Place, Polled, Store};
+use super::mac::Mac;
+use super::notice::Notices;
+use crate::dma::DmaWrites;
+use crate::memory::{GuestMemory, MemorySystem};
+use crate::params::Platform;
+use crate::wire::{
+    FarStats, Generator, IperfReport, Kind, Load, Packet, Source, StoreStats, Timed, ANSWER, FCS, ID_BITS,
+};
+use wiretime_base::events::Event as Ordered;
+use wiretime_base::{EventQueue, Ps};
 
 /// How often what is over is forgotten.
 const FORGET_EVERY: Ps = 1_000_000;
 
+/// What a port waits for.
 #[derive(Clone, Copy, Debug)]
-enum Event {
-    Doorbell { side: Side, queue: u16, value: u32 },
-    RxDescriptors { queue: u16, index: u32, count: u32, epoch: u32 },
-    RxNext { life: u32 },
-    RxSent { life: u32 },
-    WriteBack { queue: u16, life: u32 },
-    TxDescriptors { queue: u16, index: u32, count: u32, epoch: u32 },
-    TxPayload { life: u32 },
-    TxSent,
-    Interrupt { vector: u8, causes: u32 },
-    Timer { side: Side, life: u32 },
-    Throttle { vector: u8, life: u32 },
+pub enum Event<E> {
+    /// The device's.
+    Device(E),
+    /// The last bit of a frame has left.
+    Sent,
+    /// The last bit of a frame has come.
     Arrive,
+    /// The client at the other end wants to be woken.
     Wake,
 }
 
-impl Ordered for Event {
+impl<E: Ordered> Ordered for Event<E> {
     fn class(&self) -> u8 {
         match self {
-            Event::Doorbell { .. } => 0,
-            Event::RxDescriptors { .. } => 1,
-            Event::RxNext { .. } => 2,
-            Event::RxSent { .. } => 3,
-            Event::WriteBack { .. } => 4,
-            Event::TxDescriptors { .. } => 5,
-            Event::TxPayload { .. } => 6,
-            Event::TxSent => 7,
-            Event::Interrupt { .. } => 8,
-            Event::Timer { .. } => 9,
-            Event::Throttle { .. } => 10,
-            Event::Arrive => 11,
-            Event::Wake => 12,
+            Event::Device(e) => e.class(),
+            Event::Sent => super::device::AFTER_SENT - 1,
+            Event::Arrive => u8::MAX - 1,
+            Event::Wake => u8::MAX,
         }
     }
     fn source(&self) -> u16 {
         match self {
-            Event::Doorbell { queue, .. }
-            | Event::RxDescriptors { queue, .. }
-            | Event::WriteBack { queue, .. }
-            | Event::TxDescriptors { queue, .. } => *queue,
+            Event::Device(e) => e.source(),
             _ => 0,
         }
     }
@@ -94,163 +74,178 @@ pub struct Lateness {
     pub max: Ps,
 }
 
-/// The stream of a queue's DMA writes.
-fn stream(side: Side, queue: u16) -> Stream {
-    side as u8 * QUEUES_MAX as u8 + queue as u8
+/// A port as whoever drives the machine sees it, whatever its device.
+pub trait Nic<G> {
+    /// Writes that cores do not see yet.
+    fn writes(&mut self) -> &mut DmaWrites;
+    /// Writes outside guest memory, ignored as a root complex would.
+    fn refused_writes(&self) -> u64;
+    /// How late doorbells were seen.
+    fn late(&self) -> Lateness;
+
+    /// The guest reads a BAR.
+    fn read(&mut self, place: Place, data: &mut [u8]);
+    /// The guest writes a BAR, trapped, now.
+    fn write(&mut self, place: Place, data: &[u8]);
+    /// Function-level reset.
+    fn reset(&mut self);
+    /// Trapped doorbells that wait for their time, to be handed on by [`Nic::store`].
+    fn deferred(&mut self) -> &mut Vec<Store>;
+    /// A core's store to a device page, leaving its store buffer at `t`; whether it hands packets over to be sent.
+    fn store(&mut self, t: Ps, store: Store) -> bool;
+    /// While nobody watches device pages: what has changed there since they were last seen, at `t`.
+    fn look_at_pages(&mut self, t: Ps);
+    /// The rings that software polls now.
+    fn polled(&self) -> Vec<Polled>;
+    /// Level of the interrupt pin.
+    fn pin(&self) -> bool;
+    /// Whether a message (MSI-X) is due.
+    fn has_message(&mut self) -> bool;
+    /// Takes one: its vector.
+    fn take_message(&mut self) -> Option<u16>;
+
+    /// Whether the driver has switched the device on and given it room for packets.
+    fn ready(&self) -> bool;
+    /// A packet every `interval` from `t` on, to find out when the host takes packets.
+    fn trickle(&mut self, t: Ps, interval: Ps);
+    /// Traffic starts at `t`.
+    fn start_traffic(&mut self, t: Ps, books: &mut Books);
+    /// No packet leaves from `t` on.
+    fn stop_traffic(&mut self, t: Ps);
+    /// What the traffic is doing.
+    fn phase(&self) -> Phase;
+    /// Another load, from the next start of traffic on.
+    ///
+    /// # Errors
+    /// Where it is refused; the load in force then stays.
+    fn change_load(&mut self, load: &Load) -> Result<(), String>;
+    /// Where a trace comes from, for loads that play one.
+    fn set_source(&mut self, source: Box<dyn Source>);
+    /// Whether the load has nothing left to send.
+    fn exhausted(&self) -> bool;
+    /// Frames leave the far end of the wire, where there is one: in order of time, none of them in this port's past.
+    fn far_brings(&mut self, frames: Vec<Timed>);
+    /// Frames on their way to the far end.
+    fn to_far(&mut self) -> Vec<Timed>;
+    /// A frame to the far end is known at least so long before its first bit leaves.
+    fn foresight(&self) -> Ps;
+
+    /// Time of the next event.
+    fn next_time(&self) -> Option<Ps>;
+    /// Simulates up to, not including, `end`.
+    fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books);
+    /// Whether nothing is under way in the NIC.
+    fn idle(&self) -> bool;
+    /// No core and no device asks for a time before `t` any more.
+    fn reached(&mut self, t: Ps);
+
+    /// Core `core` reads the entry at `offset` bytes from the start of a ring that is polled, at `t`.
+    fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books);
+    /// Timeline and transfers of this time are wanted.
+    fn start_timeline(&mut self, window: std::ops::Range<Ps>, books: &mut Books);
+    /// Counters; `queues` of them by queue.
+    fn stats(&self, queues: usize, books: &Books) -> PortStats;
+    /// Bytes in the RX FIFO; descriptors left, filled and unread, and posted for transmission, over all queues.
+    fn occupancy(&self, books: &Books) -> [u64; 4];
+    /// Everything of this port that does not balance.
+    fn audit(&self, books: &Books) -> Vec<String>;
+    /// Requests that clients gave up.
+    fn given_up(&self) -> u64;
+    /// What became of requests to a key-value store.
+    fn store_stats(&self) -> Option<StoreStats>;
+    /// What an iperf3 client counted.
+    fn iperf_report(&self) -> Option<IperfReport>;
+    /// What passed between here and the far end of the wire.
+    fn far_stats(&self) -> FarStats;
+    /// Whether the rate wanted is above what the line carries at this size.
+    fn line_limited(&self) -> bool;
 }
 
-/// A NIC port with its peer.
-pub struct Port<C> {
-    /// The register interface.
-    pub registers: C,
-    /// DMA writes that cores do not see yet.
-    pub writes: DmaWrites,
-    /// How late doorbells were seen.
-    pub late: Lateness,
-    /// Tail registers written by trapped accesses, to be handed on by [`Port::doorbell`].
-    pub trapped_tails: Vec<(u64, u32)>,
-    /// The timeline, where one is wanted.
-    pub trace: Tracer,
-    /// What passes on the wire, where a capture is wanted.
-    pub tap: Tap,
+/// A device with its I/O path and its wire.
+pub struct Port<D: Device> {
+    /// The device.
+    pub device: D,
     index: usize,
-    generator: Generator,
-    receive: Receive,
-    transmit: Transmit,
+    mac: Mac,
     engine: DmaEngine,
-    events: EventQueue<Event>,
-    moderation: Moderation,
-    /// Resets so far: timers of an earlier life are void.
-    life: u32,
-    wire_out: Calendar,
-    line: BitRate,
-    gap: u64,
-    link_latency: Ps,
+    writes: DmaWrites,
+    events: EventQueue<Event<D::Event>>,
+    told: Notices,
+    deferred: Vec<Store>,
+    rung: Vec<D::Event>,
+    late: Lateness,
     packet_latency: Ps,
     now: Ps,
     forgotten: Ps,
     phase: Phase,
     stop_at: Ps,
-    last_payload: Ps,
     /// When the packet that leaves next arrives: other arrivals are void.
     armed: Ps,
     /// When the generator's client wants to be woken: other wake-ups are void.
     wake_at: Ps,
     /// Arrivals and wake-ups among the events, void ones included.
     arrivals: usize,
-    /// When the NIC last refused a packet.
-    last_drop: Ps,
-    /// Tails as last seen, and queues that are on, a bit each, by side.
-    seen_tails: [Vec<u32>; 2],
-    enabled: [u64; 2],
-    /// The device has lost packets by a reset that the ledger does not know of yet.
-    lost: bool,
-    arrived: u64,
-    scratch: Vec<u8>,
 }
 
-impl<C: Controller> Port<C> {
+/// What a device may do at a register access: borrows of a port's parts.
+macro_rules! effects {
+    ($port:ident) => {
+        Effects {
+            now: $port.now,
+            events: &mut $port.events,
+            writes: &mut $port.writes,
+            told: &mut $port.told,
+            deferred: &mut $port.deferred,
+        }
+    };
+}
+
+/// What it may do at an event.
+macro_rules! io {
+    ($port:ident, $memory:ident, $guest:ident) => {
+        &mut Io {
+            effects: effects!($port),
+            engine: &mut $port.engine,
+            memory: $memory,
+            guest: $guest,
+            mac: &mut $port.mac,
+        }
+    };
+}
+
+impl Bytes for Mac {
+    fn of(&mut self, packet: &Packet) -> &[u8] {
+        self.generator.peek(packet)
+    }
+    fn leaving(&mut self) -> &[u8] {
+        self.told()
+    }
+}
+
+impl<D: Device> Port<D> {
     /// Port number `index` of this platform.
     #[must_use]
-    pub fn new(p: &Platform, index: usize, registers: C, mut generator: Generator, classes: DropClasses) -> Self {
-        generator.set_cable(p.link.latency.ps());
-        let queues = registers.queues();
+    pub fn new(p: &Platform, index: usize, device: D, generator: Generator) -> Self {
         Self {
-            writes: DmaWrites::default(),
-            late: Lateness::default(),
-            trapped_tails: Vec::new(),
-            trace: Tracer::default(),
-            tap: Tap::default(),
             index,
-            generator,
-            receive: Receive::new(&p.nic, queues, classes),
-            transmit: Transmit::new(&p.nic, queues),
+            mac: Mac::new(p, generator),
             engine: DmaEngine::new(p),
+            writes: DmaWrites::default(),
             events: EventQueue::default(),
-            moderation: Moderation::default(),
-            life: 0,
-            wire_out: Calendar::default(),
-            line: p.link.rate,
-            gap: p.link.gap_bytes.into(),
-            link_latency: p.link.latency.ps(),
+            told: Notices::default(),
+            deferred: Vec::new(),
+            rung: Vec::new(),
+            late: Lateness::default(),
             packet_latency: p.nic.packet_latency.ps(),
             now: 0,
             forgotten: 0,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
-            last_payload: 0,
             armed: Ps::MAX,
             wake_at: Ps::MAX,
             arrivals: 0,
-            last_drop: 0,
-            seen_tails: [vec![0; queues], vec![0; queues]],
-            enabled: [0; 2],
-            lost: false,
-            arrived: 0,
-            scratch: Vec::with_capacity(1 << 14),
-            registers,
+            device,
         }
-    }
-
-    /// Whether the driver has switched the receive unit on and filled a ring.
-    #[must_use]
-    pub fn ready(&self) -> bool {
-        self.registers.receive_enabled()
-            && (0..self.registers.queues() as u16).any(|q| {
-                let r = self.registers.ring(Side::Receive, q);
-                let tail = self.registers.tail(Side::Receive, q);
-                let head = self.receive.queues[usize::from(q)].ring.head;
-                r.enabled && r.entries > 0 && tail % r.entries != head % r.entries
-            })
-    }
-
-    /// A packet every `interval` from `t` on, to find out when the host takes packets.
-    pub fn trickle(&mut self, t: Ps, interval: Ps) {
-        self.generator.trickle_at(t, interval);
-        self.begin();
-    }
-
-    /// Traffic starts at `t`.
-    pub fn start_traffic(&mut self, t: Ps, shared: &mut Shared) {
-        self.generator.start_at(t);
-        shared.ledger.load_begins(self.generator.next_id());
-        self.begin();
-    }
-
-    /// Another load, from the next start of traffic on.
-    ///
-    /// # Errors
-    /// Where it is refused; the load in force then stays.
-    pub fn change_load(&mut self, load: &Load) -> Result<(), String> {
-        self.generator.change(load)
-    }
-
-    /// Where a trace comes from, for loads that play one.
-    pub fn set_source(&mut self, source: Box<dyn Source>) {
-        self.generator.set_source(source);
-    }
-
-    /// Frames leave the far end of the wire, where there is one: in order of time, none of them in this port's past.
-    pub fn far_brings(&mut self, frames: impl Iterator<Item = Timed>) {
-        self.generator.far_brings(frames);
-        self.schedule();
-    }
-
-    /// Frames on their way to the far end.
-    pub fn to_far(&mut self) -> impl Iterator<Item = Timed> + '_ {
-        self.generator.to_far()
-    }
-
-    /// A frame to the far end is known at least so long before its first bit leaves.
-    #[must_use]
-    pub fn foresight(&self) -> Ps {
-        self.packet_latency
-    }
-
-    /// Whether the load has nothing left to send.
-    #[must_use]
-    pub fn exhausted(&self) -> bool {
-        self.generator.exhausted()
     }
 
     fn begin(&mut self) {
@@ -260,7 +255,7 @@ impl<C: Controller> Port<C> {
 
     /// The packet that leaves next arrives when its last bit does.
     fn schedule(&mut self) {
-        let wake = self.generator.wakes();
+        let wake = self.mac.generator.wakes();
         if wake != self.wake_at {
             self.wake_at = wake;
             if wake != Ps::MAX {
@@ -268,13 +263,12 @@ impl<C: Controller> Port<C> {
                 self.events.push(wake.max(self.now), Event::Wake);
             }
         }
-        let next = self.generator.next();
+        let next = self.mac.generator.next();
         if next.departed == Ps::MAX {
             self.armed = Ps::MAX;
             return;
         }
-        let arrives = next.departed.saturating_add(self.line.time_of(next.length.into()) + self.link_latency);
-        let arrives = arrives.max(self.now);
+        let arrives = self.mac.arrival(next.departed, next.length).max(self.now);
         if self.armed == arrives {
             return; // it is waiting
         }
@@ -283,163 +277,245 @@ impl<C: Controller> Port<C> {
         self.events.push(self.armed, Event::Arrive);
     }
 
-    /// No packet leaves from `t` on.
-    pub fn stop_traffic(&mut self, t: Ps) {
-        self.stop_at = t;
-        self.phase = Phase::Stopped;
-        self.generator.finish(t);
-        self.schedule();
-    }
-
-    /// What the traffic is doing.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// Whether nothing is under way in the NIC.
-    #[must_use]
-    pub fn idle(&self) -> bool {
-        self.events.len() == self.arrivals && !self.generator.busy()
-    }
-
-    /// Time of the next event.
-    #[must_use]
-    pub fn next_time(&self) -> Option<Ps> {
-        self.events.next_time()
-    }
-
-    /// Simulates up to, not including, `end`.
-    pub fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &impl GuestMemory, shared: &mut Shared) {
-        if std::mem::take(&mut self.lost) {
-            shared.ledger.reset(self.index);
+    /// What has been told goes into the books.
+    #[inline]
+    fn hear(&mut self, books: &mut Books) {
+        for (t, notice) in self.told.list.drain(..) {
+            books.hear(self.index, t, &notice, &mut self.mac);
         }
-        let (generator, mut changed) = (&mut self.generator, false);
-        shared.take_mail(self.index, |id, t| changed |= generator.returned(id, t));
-        if changed {
+    }
+
+    fn arrive<G: GuestMemory>(&mut self, t: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
+        let packet = self.mac.generator.next();
+        if packet.departed >= self.stop_at && packet.kind != Kind::Answer {
+            return;
+        }
+        self.mac.generator.advance(t);
+        self.schedule();
+        debug_assert!(
+            (packet.id >> ID_BITS & !ANSWER) as usize == self.index,
+            "the generator's number is in its packets'"
+        );
+        books.offered(self.index, &packet, t);
+        if books.sink.wants_packets() && packet.kind != Kind::Answer {
+            books.shows(packet.id, self.mac.generator.peek(&packet));
+        }
+        let kept = self.device.frame(&packet, io!(self, memory, guest));
+        self.hear(books);
+        if !kept {
+            self.mac.generator.refused(&packet);
+        }
+    }
+
+    fn sent<G: GuestMemory>(&mut self, t: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
+        let Some(frame) = self.mac.sent() else { return };
+        let on_wire = frame.bytes.len() as u64 + u64::from(FCS);
+        let at = t + self.mac.latency;
+        let generator = &mut self.mac.generator;
+        let heard = generator.heard(&frame.bytes, at);
+        let carried = books.ports[self.index].left();
+        let changed = match books.returns(&frame.bytes, on_wire, carried, at) {
+            Came::Answer(port, id) if port == self.index => generator.returned(id, at),
+            Came::Answer(port, id) => {
+                books.post(port, id, at);
+                false
+            }
+            Came::Other => false,
+            Came::Unasked => generator.asked(&frame.bytes, at),
+        };
+        if changed || heard {
             self.schedule();
         }
-        while let Some((t, event)) = self.events.pop_before(end) {
-            self.now = t;
-            match event {
-                Event::Doorbell { side: Side::Receive, queue, value } => self.receive_doorbell(t, queue, value, memory),
-                Event::Doorbell { queue, value, .. } => self.transmit_doorbell(t, queue, value, memory, shared),
-                Event::RxDescriptors { queue, index, count, epoch } => {
-                    self.take_receive_descriptors(queue, (index, count), epoch, guest, shared);
-                    self.receive_pump(t, memory, shared);
-                }
-                Event::RxNext { life } if life == self.receive.life => {
-                    self.receive.sending = false;
-                    self.receive_pump(t, memory, shared);
-                }
-                Event::RxSent { life } if life == self.receive.life => self.receive_sent(t, memory, shared),
-                Event::WriteBack { queue, life } if life == self.receive.life => {
-                    self.receive.queues[usize::from(queue)].timer = false;
-                    self.write_back(t, queue, memory, shared);
-                }
-                Event::TxDescriptors { queue, index, count, epoch } => {
-                    self.take_transmit_descriptors(queue, (index, count), epoch, guest);
-                    self.transmit_pump(t, memory);
-                }
-                Event::TxPayload { life } if life == self.life => {
-                    self.payload_read(t, memory, guest, shared);
-                    self.transmit_pump(t, memory);
-                }
-                Event::TxSent => {
-                    self.sent(t, shared);
-                    self.transmit_pump(t, memory);
-                }
-                Event::Interrupt { vector, causes } => self.interrupt(t, vector, causes),
-                Event::Timer { side, life } if life == self.life => {
-                    let causes = self.moderation.expired(side, t);
-                    self.interrupt(t, 0, causes);
-                }
-                Event::Throttle { vector, life } if life == self.life => self.interrupt(t, vector, 0),
-                Event::Arrive if t == self.armed => {
-                    self.arrivals -= 1;
-                    self.armed = Ps::MAX;
-                    self.arrive(t, memory, shared);
-                }
-                Event::Arrive => self.arrivals -= 1,
-                Event::Wake => {
-                    self.arrivals -= 1;
-                    if t >= self.wake_at {
-                        self.wake_at = Ps::MAX;
-                        self.generator.work(t);
-                        self.schedule();
-                    }
-                }
-                _ => {} // of an earlier life of the device
-            }
-        }
-        self.now = self.now.max(end);
+        let queue = frame.queue;
+        self.mac.recycle(frame);
+        self.device.sent(queue, on_wire as u32, io!(self, memory, guest));
+        self.hear(books);
     }
 
-    /// No core and no device asks for a time before `t` any more.
-    pub fn reached(&mut self, t: Ps) {
-        if t >= self.forgotten + FORGET_EVERY {
-            self.forgotten = t;
-            self.wire_out.reached(t);
-            self.engine.reached(t);
-        }
-    }
-
-    /// A core's store to a tail register, leaving its store buffer at `t`.
-    pub fn doorbell(&mut self, t: Ps, offset: u64, value: u32) {
-        if let Some((side, queue)) = self.registers.tail_at(offset) {
-            self.post(t, side, queue, value);
-        }
-    }
-
-    fn post(&mut self, t: Ps, side: Side, queue: u16, value: u32) {
-        self.seen_tails[side as usize][usize::from(queue)] = value;
-        self.registers.set_tail(side, queue, value);
+    /// What was stored at `t` comes over the link.
+    fn post(&mut self, t: Ps, event: D::Event) {
         let due = self.engine.register_write(t);
         let arrives = due.max(self.now);
         // The device has been simulated past it: only where windows are longer than the lookahead.
         self.late.count += 1;
         self.late.total += arrives - due;
         self.late.max = self.late.max.max(arrives - due);
-        self.events.push(arrives, Event::Doorbell { side, queue, value });
+        self.events.push(arrives, Event::Device(event));
+    }
+}
+
+impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
+    fn writes(&mut self) -> &mut DmaWrites {
+        &mut self.writes
+    }
+    fn refused_writes(&self) -> u64 {
+        self.writes.refused
+    }
+    fn late(&self) -> Lateness {
+        self.late
     }
 
-    /// A completed packet's cause: at once, or by its direction's timers.
-    fn completed(&mut self, t: Ps, side: Side, cause: InterruptCause, delayed: bool) {
-        let (vector, causes) = self.registers.vector(cause);
-        if causes == 0 {
-            return;
-        }
-        let delays = self.registers.delays(side);
-        if !delayed || delays.packet & 0xffff == 0 {
-            self.events.push(t, Event::Interrupt { vector, causes });
-            return;
-        }
-        let due = self.moderation.packet(side, t, causes, delays);
-        self.events.push(due, Event::Timer { side, life: self.life });
+    fn read(&mut self, place: Place, data: &mut [u8]) {
+        self.device.read(place, data);
+    }
+    fn write(&mut self, place: Place, data: &[u8]) {
+        self.device.write(place, data, &mut effects!(self));
+    }
+    fn reset(&mut self) {
+        self.device.reset(&mut effects!(self));
+    }
+    fn deferred(&mut self) -> &mut Vec<Store> {
+        &mut self.deferred
+    }
+    fn store(&mut self, t: Ps, store: Store) -> bool {
+        let Some(rung) = self.device.doorbell(store, &mut effects!(self)) else { return false };
+        self.post(t, rung.event);
+        rung.sends
+    }
+    fn look_at_pages(&mut self, t: Ps) {
+        let mut rung = std::mem::take(&mut self.rung);
+        self.device.look_at_pages(&mut effects!(self), &mut rung);
+        rung.drain(..).for_each(|event| self.post(t, event));
+        self.rung = rung;
+    }
+    fn polled(&self) -> Vec<Polled> {
+        self.device.polled()
+    }
+    fn pin(&self) -> bool {
+        self.device.pin()
+    }
+    fn has_message(&mut self) -> bool {
+        self.device.has_message()
+    }
+    fn take_message(&mut self) -> Option<u16> {
+        self.device.take_message()
     }
 
-    /// Causes become an interrupt now, or when the throttle lets them.
-    fn interrupt(&mut self, t: Ps, vector: u8, causes: u32) {
-        match self.moderation.raise(t, vector, causes, self.registers.throttle(vector)) {
-            InterruptAction::Raise(causes) => {
-                self.trace.note(t, What::Interrupt { vector });
-                self.registers.raise(vector, causes);
+    fn ready(&self) -> bool {
+        self.device.ready()
+    }
+    fn trickle(&mut self, t: Ps, interval: Ps) {
+        self.mac.generator.trickle_at(t, interval);
+        self.begin();
+    }
+    fn start_traffic(&mut self, t: Ps, books: &mut Books) {
+        self.mac.generator.start_at(t);
+        books.ledger.load_begins(self.mac.generator.next_id());
+        self.begin();
+    }
+    fn stop_traffic(&mut self, t: Ps) {
+        self.stop_at = t;
+        self.phase = Phase::Stopped;
+        self.mac.generator.finish(t);
+        self.schedule();
+    }
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+    fn change_load(&mut self, load: &Load) -> Result<(), String> {
+        self.mac.generator.change(load)
+    }
+    fn set_source(&mut self, source: Box<dyn Source>) {
+        self.mac.generator.set_source(source);
+    }
+    fn exhausted(&self) -> bool {
+        self.mac.generator.exhausted()
+    }
+    fn far_brings(&mut self, frames: Vec<Timed>) {
+        self.mac.generator.far_brings(frames.into_iter());
+        self.schedule();
+    }
+    fn to_far(&mut self) -> Vec<Timed> {
+        self.mac.generator.to_far().collect()
+    }
+    fn foresight(&self) -> Ps {
+        self.packet_latency
+    }
+
+    fn next_time(&self) -> Option<Ps> {
+        self.events.next_time()
+    }
+
+    fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
+        self.hear(books);
+        let (generator, mut changed) = (&mut self.mac.generator, false);
+        books.take_mail(self.index, |id, t| changed |= generator.returned(id, t));
+        if changed {
+            self.schedule();
+        }
+        while let Some((t, event)) = self.events.pop_before(end) {
+            self.now = t;
+            match event {
+                Event::Device(event) => {
+                    self.device.event(event, io!(self, memory, guest));
+                    self.hear(books);
+                }
+                Event::Sent => self.sent(t, memory, guest, books),
+                Event::Arrive if t == self.armed => {
+                    self.arrivals -= 1;
+                    self.armed = Ps::MAX;
+                    self.arrive(t, memory, guest, books);
+                }
+                Event::Arrive => self.arrivals -= 1,
+                Event::Wake => {
+                    self.arrivals -= 1;
+                    if t >= self.wake_at {
+                        self.wake_at = Ps::MAX;
+                        self.mac.generator.work(t);
+                        self.schedule();
+                    }
+                }
             }
-            InterruptAction::Wait(until) => self.events.push(until, Event::Throttle { vector, life: self.life }),
-            InterruptAction::Nothing => {}
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn idle(&self) -> bool {
+        self.events.len() == self.arrivals && !self.mac.generator.busy()
+    }
+
+    fn reached(&mut self, t: Ps) {
+        if t >= self.forgotten + FORGET_EVERY {
+            self.forgotten = t;
+            self.mac.reached(t);
+            self.engine.reached(t);
         }
     }
 
-    /// Reads descriptors; returns when they are here.
-    fn fetch(&mut self, t: Ps, queue: u16, base: u64, (index, count): (u32, u32), memory: &mut MemorySystem) -> Ps {
-        let address = base.wrapping_add(u64::from(index) * DESCRIPTOR);
-        let length = u64::from(count) * DESCRIPTOR;
-        memory.objects.mark(address, length, Object::Descriptor);
-        self.engine.read(t, address, length, Purpose { queue, descriptors: true }, memory)
+    fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books) {
+        self.hear(books);
+        let size = u64::from(ring.entry.max(1));
+        let entries = (ring.bytes.end - ring.bytes.start) / size;
+        books.polled(self.index, core, (ring.queue, (offset / size) as u32, entries as u32), t);
     }
 
-    /// The generator's number in a packet's.
-    fn is_ours(&self, id: u64) -> bool {
-        (id >> ID_BITS & !ANSWER) as usize == self.index
+    fn start_timeline(&mut self, window: std::ops::Range<Ps>, books: &mut Books) {
+        books.ports[self.index].timeline.start(window.clone());
+        self.told.transfers = window;
+    }
+
+    fn stats(&self, queues: usize, books: &Books) -> PortStats {
+        self.counters(queues, books)
+    }
+    fn occupancy(&self, books: &Books) -> [u64; 4] {
+        self.fill(books)
+    }
+    fn audit(&self, books: &Books) -> Vec<String> {
+        self.balance(books)
+    }
+    fn given_up(&self) -> u64 {
+        self.mac.generator.given_up()
+    }
+    fn store_stats(&self) -> Option<StoreStats> {
+        self.mac.generator.store_stats()
+    }
+    fn iperf_report(&self) -> Option<IperfReport> {
+        self.mac.generator.iperf_report()
+    }
+    fn far_stats(&self) -> FarStats {
+        self.mac.generator.far_stats()
+    }
+    fn line_limited(&self) -> bool {
+        self.mac.generator.line_limited
     }
 }

@@ -1,0 +1,290 @@
+//! A whole machine: cores, memory, NICs on their links with their wires, and the books. It is built from a platform; what
+//! drives it, and where instructions come from, is somebody else's.
+//!
+//! Whoever drives it lets cores execute blocks, lets devices advance to where cores stand, and applies what devices have
+//! written by then: [`Machine::execute`], [`Machine::advance`], [`Machine::apply_writes`], [`Machine::reached`]. The machine
+//! hands doorbells and polls on, in between.
+
+use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
+use crate::memory::{GuestMemory, MemorySystem};
+use crate::nic::{identity, shared_pages, Books, Nic, Place, Polled, Store};
+use crate::params::{Interface, Platform};
+use crate::pci::ConfigSpace;
+use std::cell::{RefCell, RefMut};
+use std::ops::{DerefMut, Range};
+use wiretime_base::Ps;
+
+/// A NIC as a PCI function with its guest memory.
+pub struct Slot<G> {
+    /// Its configuration space.
+    pub config: ConfigSpace,
+    /// The device, its I/O path and its wire.
+    pub nic: Box<dyn Nic<G> + Send>,
+    /// Memory as it sees it.
+    pub guest: G,
+    /// Doorbells that came as trapped accesses.
+    pub trapped_doorbells: u64,
+}
+
+impl<G> Slot<G> {
+    /// With this family's identity.
+    #[must_use]
+    pub fn new(interface: Interface, nic: Box<dyn Nic<G> + Send>, guest: G) -> Self {
+        Self { config: ConfigSpace::new(&identity(interface)), nic, guest, trapped_doorbells: 0 }
+    }
+
+    /// The guest writes a BAR, trapped.
+    pub fn write(&mut self, place: Place, data: &[u8]) {
+        let before = self.nic.deferred().len();
+        self.nic.write(place, data);
+        self.trapped_doorbells += self.nic.deferred().len().saturating_sub(before) as u64;
+    }
+
+    /// Level of the interrupt pin; also shown in the status register.
+    pub fn pin(&mut self) -> bool {
+        let level = self.nic.pin();
+        self.config.set_interrupt_status(level);
+        level
+    }
+}
+
+/// All NICs, and the books of their packets.
+pub struct Nics<G> {
+    /// By number.
+    pub slots: Vec<Slot<G>>,
+    /// See [`Books`].
+    pub books: Books,
+}
+
+/// Where a machine keeps its NICs: with itself, or where somebody else reaches their registers too.
+pub trait Hold {
+    /// Guest memory as devices see it.
+    type Memory: GuestMemory;
+    /// What gives access for a while.
+    type Guard<'a>: DerefMut<Target = Nics<Self::Memory>>
+    where
+        Self: 'a;
+    /// The NICs.
+    fn nics(&self) -> Self::Guard<'_>;
+}
+
+impl<G: GuestMemory> Hold for RefCell<Nics<G>> {
+    type Memory = G;
+    type Guard<'a>
+        = RefMut<'a, Nics<G>>
+    where
+        G: 'a;
+    fn nics(&self) -> Self::Guard<'_> {
+        self.borrow_mut()
+    }
+}
+
+/// Where a NIC's registers are in guest physical addresses.
+#[derive(Clone, Debug, Default)]
+struct Mapped {
+    bar: u64,
+    /// Register pages that the guest accesses as memory.
+    pages: Range<u64>,
+}
+
+/// How late cores saw DMA writes.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // counts and picoseconds
+pub struct WriteLateness {
+    pub writes: u64,
+    pub total: Ps,
+    pub max: Ps,
+}
+
+/// See the module.
+pub struct Machine<H> {
+    /// By number.
+    pub cores: Vec<Core>,
+    /// Caches and DRAM.
+    pub memory: MemorySystem,
+    /// The NICs.
+    pub nics: H,
+    /// How late cores saw DMA writes.
+    pub lateness: WriteLateness,
+    mapped: Vec<Mapped>,
+    /// All device pages are in here, and all rings that are polled.
+    pages: Range<u64>,
+    span: Range<u64>,
+    rings: Vec<(usize, Polled)>,
+    /// When the next DMA write becomes visible.
+    next_write: Ps,
+}
+
+fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
+    ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+}
+
+impl<H: Hold> Machine<H> {
+    /// A platform with so many cores.
+    #[must_use]
+    pub fn new(p: &Platform, cores: usize, nics: H) -> Self {
+        let slots = nics.nics().slots.len();
+        Self {
+            cores: (0..cores).map(|i| Core::new(p, i)).collect(),
+            memory: MemorySystem::new(p, cores),
+            nics,
+            lateness: WriteLateness::default(),
+            mapped: vec![Mapped::default(); slots],
+            pages: 0..0,
+            span: 0..0,
+            rings: Vec::new(),
+            next_write: Ps::MAX,
+        }
+    }
+
+    /// Finds out where BARs, device pages (where the guest accesses them as memory) and rings are, as its driver has put them.
+    pub fn find_places(&mut self, interface: Interface, as_memory: bool) {
+        let nics = self.nics.nics();
+        let shared = shared_pages(interface);
+        for (place, slot) in self.mapped.iter_mut().zip(&nics.slots) {
+            if let Some(bar) = slot.config.bar_address() {
+                let pages = if as_memory { bar + shared.start..bar + shared.end } else { 0..0 };
+                *place = Mapped { bar, pages };
+            }
+        }
+        self.pages = hull(self.mapped.iter().map(|m| m.pages.clone()).filter(|r| !r.is_empty()));
+        let polled = |(i, slot): (usize, &Slot<_>)| slot.nic.polled().into_iter().map(move |ring| (i, ring));
+        self.rings = nics.slots.iter().enumerate().flat_map(polled).collect();
+        self.span = hull(self.rings.iter().map(|r| r.1.bytes.clone()));
+    }
+
+    /// Whether `paddr` is in the register pages that the guest accesses as memory.
+    #[inline]
+    pub fn is_device_page(&self, paddr: u64) -> bool {
+        self.pages.contains(&paddr) && self.mapped.iter().any(|m| m.pages.contains(&paddr))
+    }
+
+    /// The NIC whose BAR an address is in, and how far.
+    #[must_use]
+    pub fn place(&self, paddr: u64) -> Option<(usize, u64)> {
+        // BARs do not overlap: the nearest below is it.
+        let found = self.mapped.iter().enumerate().filter(|(_, m)| m.bar != 0 && m.bar <= paddr);
+        found.max_by_key(|(_, m)| m.bar).map(|(i, m)| (i, paddr - m.bar))
+    }
+
+    /// Core `index` executes instructions `range` of a block, with their accesses in order; `next` as in [`Core::run`].
+    #[inline]
+    pub fn execute(
+        &mut self,
+        index: usize,
+        (block, range): (BlockRef<'_>, Range<u32>),
+        accesses: &[MemEvent],
+        next: Option<u64>,
+        walker: &mut impl Walker,
+        from: Ps,
+    ) {
+        let core = &mut self.cores[index];
+        core.run(block, range.start as usize, range.end as usize, accesses, next, &mut self.memory, walker);
+        self.watch_polls(index, from, accesses, range);
+        if !self.cores[index].device_stores.is_empty() {
+            self.ring_doorbells(index);
+        }
+    }
+
+    /// What a core has executed from `t` on: tells the NICs what it read of their rings.
+    #[inline]
+    fn watch_polls(&mut self, index: usize, t: Ps, accesses: &[MemEvent], executed: Range<u32>) {
+        for a in accesses {
+            if self.span.contains(&a.paddr) && a.kind == MemKind::Load && executed.contains(&u32::from(a.index)) {
+                self.polls(index, t, a.paddr);
+            }
+        }
+    }
+
+    fn polls(&self, index: usize, t: Ps, paddr: u64) {
+        let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
+        let mut nics = self.nics.nics();
+        let Nics { slots, books } = &mut *nics;
+        slots[*slot].nic.polls(index as u16, ring, paddr - ring.bytes.start, t, books);
+    }
+
+    /// Hands on what core `index` has stored to devices.
+    fn ring_doorbells(&mut self, index: usize) {
+        let mut nics = self.nics.nics();
+        let Nics { slots, books } = &mut *nics;
+        let mut stores = std::mem::take(&mut self.cores[index].device_stores);
+        for s in stores.drain(..) {
+            let Some((i, offset)) = self.place(s.paddr) else { continue };
+            let nic = &mut slots[i].nic;
+            // A trapped write has noted its value already; a mapped one was read from the page.
+            let deferred = nic.deferred();
+            let store = if let Some(k) = deferred.iter().position(|d| d.place.offset == offset) {
+                deferred.remove(k)
+            } else if self.mapped[i].pages.contains(&s.paddr) {
+                Store { place: Place { bar: 0, offset }, value: s.value.into() }
+            } else {
+                continue;
+            };
+            if nic.store(s.time, store) {
+                books.bursts_end(index as u16, s.time);
+            }
+        }
+        self.cores[index].device_stores = stores;
+    }
+
+    /// All cores and devices stand at `t` or later: what nobody can ask for any more is forgotten.
+    pub fn reached(&mut self, t: Ps) {
+        self.memory.reached(t);
+        self.cores.iter_mut().for_each(|core| core.reached(t));
+        self.nics.nics().slots.iter_mut().for_each(|slot| slot.nic.reached(t));
+    }
+
+    /// Devices are simulated up to, not including, `end`. `unwatched`: no core's stores are seen; registers are looked at.
+    pub fn advance(&mut self, end: Ps, unwatched: bool) {
+        let mut nics = self.nics.nics();
+        let Nics { slots, books } = &mut *nics;
+        let mut next_write = Ps::MAX;
+        for slot in slots {
+            if unwatched {
+                slot.nic.look_at_pages(end);
+                for store in std::mem::take(slot.nic.deferred()) {
+                    slot.nic.store(end, store);
+                }
+            }
+            slot.nic.advance(end, &mut self.memory, &slot.guest, books);
+            next_write = next_write.min(slot.nic.writes().next_time());
+        }
+        self.next_write = next_write;
+    }
+
+    /// Applies DMA writes that are visible at `t`.
+    #[inline]
+    pub fn apply_writes(&mut self, t: Ps) {
+        if self.next_write <= t {
+            self.apply(t);
+        }
+    }
+
+    #[cold]
+    fn apply(&mut self, t: Ps) {
+        let mut nics = self.nics.nics();
+        let late = t - self.next_write;
+        let mut next_write = Ps::MAX;
+        for Slot { nic, guest, .. } in &mut nics.slots {
+            let (writes, total) = nic.writes().apply(t, guest);
+            next_write = next_write.min(nic.writes().next_time());
+            self.lateness.writes += writes;
+            self.lateness.total += total;
+        }
+        self.next_write = next_write;
+        self.lateness.max = self.lateness.max.max(late);
+    }
+
+    /// When a device acts next, or what it has written becomes visible.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Ps> {
+        let event = self.nics.nics().slots.iter().filter_map(|s| s.nic.next_time()).min();
+        event.into_iter().chain((self.next_write != Ps::MAX).then_some(self.next_write)).min()
+    }
+
+    /// Whether DMA writes are not yet visible.
+    #[must_use]
+    pub fn writes_pending(&self) -> bool {
+        self.next_write != Ps::MAX
+    }
+}

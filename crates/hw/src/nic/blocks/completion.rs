@@ -1,0 +1,117 @@
+//! Entries that tell software what is done: gathered, then written together, in place of the descriptors or into a ring of
+//! their own; as many as are due, or what there is when a timer ends.
+
+use super::dma_engine::Purpose;
+use super::RingView;
+use crate::memory::GuestMemory;
+use crate::nic::device::Io;
+use wiretime_base::Ps;
+
+/// Entries of one ring that wait for company.
+#[derive(Debug)]
+pub struct Completions<T> {
+    pending: Vec<T>,
+    scratch: Vec<u8>,
+    /// A timer runs for them.
+    timer: bool,
+}
+
+/// When what waits is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Now.
+    Now,
+    /// When the timer ends that starts now.
+    Later(Ps),
+    /// When more has come, or the timer that runs has ended.
+    Waits,
+}
+
+impl<T> Default for Completions<T> {
+    fn default() -> Self {
+        Self { pending: Vec::with_capacity(64), scratch: Vec::with_capacity(1024), timer: false }
+    }
+}
+
+impl<T> Completions<T> {
+    /// One more is done.
+    pub fn push(&mut self, entry: T) {
+        self.pending.push(entry);
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+        self.timer = false;
+    }
+
+    /// `at` entries are written together; fewer when nothing can follow at once (`idle`), after `timer`.
+    pub fn due(&mut self, at: u32, idle: bool, timer: Ps) -> Due {
+        if self.pending.len() as u32 >= at || idle && timer == 0 {
+            Due::Now
+        } else if idle && !self.timer && !self.pending.is_empty() {
+            self.timer = true;
+            Due::Later(timer)
+        } else {
+            Due::Waits
+        }
+    }
+
+    /// The timer has ended.
+    pub fn expired(&mut self) {
+        self.timer = false;
+    }
+
+    /// Writes what waits from entry `head` of a ring on, cut where it ends; returns the next entry, when cores see the last,
+    /// and the number of writes. `format` appends an entry's bytes; `each` hears where it is and when cores see it.
+    pub fn write<E, G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        (ring, mut head): (&RingView, u32),
+        purpose: Purpose,
+        io: &mut Io<'_, E, G>,
+        mut format: impl FnMut(u32, &T, &mut Vec<u8>),
+        mut each: impl FnMut(u32, &T, Ps, &mut Io<'_, E, G>),
+    ) -> (u32, Ps, u64) {
+        let (mut visible, mut writes) = (t, 0);
+        let mut rest = &self.pending[..];
+        while !rest.is_empty() && ring.entries > 0 {
+            head %= ring.entries;
+            let now = rest.len().min((ring.entries - head) as usize);
+            self.scratch.clear();
+            rest[..now].iter().zip(head..).for_each(|(entry, at)| format(at, entry, &mut self.scratch));
+            (_, visible) = io.write(t, ring.at(head), &self.scratch, purpose);
+            rest[..now].iter().zip(head..).for_each(|(entry, at)| each(at, entry, visible, io));
+            head = (head + now as u32) % ring.entries;
+            writes += 1;
+            rest = &rest[now..];
+        }
+        self.pending.clear();
+        (head, visible, writes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_or_after_so_long() {
+        let mut c = Completions::default();
+        assert_eq!(c.due(2, true, 5), Due::Waits, "nothing to write");
+        c.push(1);
+        assert_eq!((c.due(2, false, 5), c.due(2, true, 5), c.due(2, true, 5)), (Due::Waits, Due::Later(5), Due::Waits));
+        assert_eq!(c.due(2, true, 0), Due::Now);
+        c.push(2);
+        assert_eq!(c.due(2, false, 5), Due::Now);
+        c.expired();
+        c.clear();
+        assert!(c.is_empty());
+    }
+}

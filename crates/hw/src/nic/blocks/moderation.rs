@@ -1,0 +1,142 @@
+//! Interrupt moderation: packet and absolute timers of receive and transmit (8254x), and a throttle for each vector (ITR,
+//! EITR). Sources: 8254x Software Developer's Manual, sections 3.2.7, 3.3.6, 13.4.17 to 13.4.45; 82599 data sheet,
+//! section 7.3.2.1.
+//!
+//! A delayed cause waits for its packet timer, which every further packet starts anew, or for its absolute timer, which
+//! the first packet has started. The throttle then keeps a distance between the interrupts of a vector. Left out:
+//! small-packet interrupts (RSRPD), low-latency interrupts (LLI), and the throttle's view of other causes than packets.
+
+use crate::nic::Side;
+use wiretime_base::Ps;
+
+/// A side's timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// From a packet on: 0 is at once.
+    pub packet: Ps,
+    /// From the first packet that waits: 0 is none.
+    pub absolute: Ps,
+}
+
+/// A vector: causes that wait, and when its next interrupt may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Vector {
+    waiting: u32,
+    next: Ps,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Timer {
+    causes: u32,
+    first: Ps,
+    due: Ps,
+}
+
+/// What waits, and since when.
+#[derive(Debug)]
+pub struct Moderation {
+    timers: [Timer; 2],
+    vectors: Vec<Vector>,
+}
+
+/// What is to be done about causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptAction {
+    /// Raise these now.
+    Raise(u32),
+    /// Look again at this time.
+    Wait(Ps),
+    /// Somebody looks already, or nothing is left.
+    Nothing,
+}
+
+impl Moderation {
+    /// Of so many vectors; those beyond share.
+    #[must_use]
+    pub fn new(vectors: u16) -> Self {
+        Self { timers: Default::default(), vectors: vec![Vector::default(); usize::from(vectors.max(1))] }
+    }
+
+    /// Forgets all that waits (reset).
+    pub fn reset(&mut self) {
+        self.timers = Default::default();
+        self.vectors.fill(Vector::default());
+    }
+
+    /// A packet of a side has completed at `t`, its causes to be delayed; returns when to look at the timer.
+    pub fn packet(&mut self, side: Side, t: Ps, causes: u32, delays: Delays) -> Ps {
+        let timer = &mut self.timers[side as usize];
+        if timer.causes == 0 {
+            timer.first = t;
+        }
+        timer.causes |= causes;
+        timer.due = t + delays.packet;
+        if delays.absolute != 0 {
+            timer.due = timer.due.min(timer.first + delays.absolute);
+        }
+        timer.due
+    }
+
+    /// A side's timer was to end at `t`: its causes, unless a later packet has put it off.
+    pub fn expired(&mut self, side: Side, t: Ps) -> u32 {
+        let timer = &mut self.timers[side as usize];
+        if t < timer.due {
+            return 0;
+        }
+        std::mem::take(&mut timer.causes)
+    }
+
+    /// Causes of a vector are to be raised at `t`, no sooner than `throttle` after its last interrupt.
+    pub fn raise(&mut self, t: Ps, vector: u16, causes: u32, throttle: Ps) -> InterruptAction {
+        let count = self.vectors.len();
+        let v = &mut self.vectors[usize::from(vector) % count];
+        if t < v.next {
+            let first = v.waiting == 0;
+            v.waiting |= causes;
+            return if first && causes != 0 { InterruptAction::Wait(v.next) } else { InterruptAction::Nothing };
+        }
+        let causes = causes | std::mem::take(&mut v.waiting);
+        if causes == 0 {
+            return InterruptAction::Nothing;
+        }
+        v.next = t + throttle;
+        InterruptAction::Raise(causes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_puts_the_timer_off_until_the_absolute_one_ends() {
+        let mut m = Moderation::new(4);
+        let unit = 1_024_000;
+        let delays = Delays { packet: 10 * unit, absolute: 15 * unit };
+        assert_eq!(m.packet(Side::Receive, 0, 1, delays), 10 * unit);
+        assert_eq!(m.packet(Side::Receive, 4 * unit, 2, delays), 14 * unit);
+        assert_eq!(m.expired(Side::Receive, 10 * unit), 0, "put off");
+        assert_eq!(m.packet(Side::Receive, 8 * unit, 4, delays), 15 * unit, "the first packet's absolute timer");
+        assert_eq!(m.expired(Side::Receive, 14 * unit), 0);
+        assert_eq!(m.expired(Side::Receive, 15 * unit), 7);
+        assert_eq!(m.expired(Side::Receive, 16 * unit), 0, "once");
+        assert_eq!(m.packet(Side::Transmit, 0, 8, Delays { packet: 3 * unit, absolute: 0 }), 3 * unit);
+    }
+
+    #[test]
+    fn the_throttle_keeps_its_distance() {
+        let mut m = Moderation::new(4);
+        let distance = 25_600_000;
+        assert_eq!(m.raise(0, 0, 1, distance), InterruptAction::Raise(1));
+        assert_eq!(m.raise(10, 0, 2, distance), InterruptAction::Wait(distance));
+        assert_eq!(m.raise(15, 1, 2, distance), InterruptAction::Raise(2), "another vector has its own");
+        assert_eq!(m.raise(20, 0, 4, distance), InterruptAction::Nothing);
+        assert_eq!(m.raise(distance, 0, 0, distance), InterruptAction::Raise(6));
+        assert_eq!(m.raise(2 * distance, 0, 0, distance), InterruptAction::Nothing);
+        assert_eq!(
+            [m.raise(3 * distance, 0, 1, 0), m.raise(3 * distance, 0, 1, 0)],
+            [InterruptAction::Raise(1); 2],
+            "off"
+        );
+    }
+}

@@ -1,0 +1,605 @@
+//! The ledger: what became of every packet that the generator sent.
+//!
+//! It watches events, keeps one record a packet, and checks at the end that everything balances, against the models'
+//! own counters. Packets keep their identity through the host by the address of their buffer: a buffer handed to the
+//! transmit ring carries its packet on; a buffer posted to the receive ring again without that has been dropped (by a
+//! forwarder) or consumed (by any other program).
+
+use crate::wire::{ANSWER, ID_BITS};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Where a packet is, or what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fate {
+    /// On its way to the NIC.
+    Offered,
+    /// Not taken by the NIC's filters, or the receive unit was off.
+    Filtered,
+    /// In the RX FIFO or its DMA.
+    InFifo,
+    /// Refused: DMA or memory too slow.
+    DmaDrop,
+    /// Refused: core too slow.
+    CoreDrop,
+    /// Refused: transmit ring full, which stalls the core.
+    TxDrop,
+    /// In host memory.
+    Held,
+    /// Dropped by the forwarding program.
+    HostDrop,
+    /// Taken by a program that does not forward.
+    Consumed,
+    /// In the transmit ring, its DMA or the TX FIFO.
+    InTx,
+    /// Left on the wire and reached the sink.
+    Forwarded,
+    /// Lost with a reset of the device.
+    Reset,
+}
+
+const FATES: usize = Fate::Reset as usize + 1;
+
+/// How many packets had each fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)] // the fates'
+pub struct Counts {
+    pub offered: u64,
+    pub filtered: u64,
+    pub dma_drop: u64,
+    pub core_drop: u64,
+    pub tx_drop: u64,
+    pub host_drop: u64,
+    pub consumed: u64,
+    pub forwarded: u64,
+    pub on_the_way: u64,
+    pub in_rx_fifo: u64,
+    pub held_by_host: u64,
+    pub in_tx_path: u64,
+    pub lost_in_reset: u64,
+}
+
+impl Counts {
+    /// Packets whose fate is not yet decided.
+    #[must_use]
+    pub fn undecided(&self) -> u64 {
+        self.on_the_way + self.in_rx_fifo + self.held_by_host + self.in_tx_path
+    }
+
+    fn from_fates(n: &[u64; FATES]) -> Self {
+        let of = |f: Fate| n[f as usize];
+        Self {
+            offered: n.iter().sum(),
+            filtered: of(Fate::Filtered),
+            dma_drop: of(Fate::DmaDrop),
+            core_drop: of(Fate::CoreDrop),
+            tx_drop: of(Fate::TxDrop),
+            host_drop: of(Fate::HostDrop),
+            consumed: of(Fate::Consumed),
+            forwarded: of(Fate::Forwarded),
+            on_the_way: of(Fate::Offered),
+            in_rx_fifo: of(Fate::InFifo),
+            held_by_host: of(Fate::Held),
+            in_tx_path: of(Fate::InTx),
+            lost_in_reset: of(Fate::Reset),
+        }
+    }
+}
+
+/// The models' own counters of a queue, to balance against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // plain names
+pub struct QueueCounters {
+    pub dma_drops: u64,
+    pub core_drops: u64,
+    pub tx_drops: u64,
+    pub delivered: u64,
+}
+
+/// The models' own counters of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // plain names
+pub struct ModelCounters {
+    pub arrived: u64,
+    pub filtered: u64,
+    pub fifo_packets: u64,
+    /// Of the packets that this port's generator sent, wherever they came out.
+    pub returned: u64,
+    pub queues: Vec<QueueCounters>,
+}
+
+/// Fates by queue. Packets that never had one count for queue 0.
+type Tally = Vec<[u64; FATES]>;
+
+/// A range of packets and what became of those already forgotten.
+struct Watched {
+    ids: std::ops::Range<u64>,
+    settled: Tally,
+}
+
+impl Watched {
+    fn new(ids: std::ops::Range<u64>, queues: usize) -> Self {
+        Self { ids, settled: vec![[0; FATES]; queues] }
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy)]
+struct Record {
+    fate: Fate,
+    queue: u16,
+}
+
+/// The packets of one port's generator, or its answers.
+struct Book {
+    records: VecDeque<Record>,
+    /// Number of the first record kept; all before are final and counted.
+    base: u64,
+    total: Watched,
+    cohort: Watched,
+    /// All packets from the start of the load on.
+    load: Watched,
+}
+
+/// Violations kept in full; beyond, they are only counted.
+const KEPT: usize = 20;
+
+/// The ledger of all ports.
+pub struct Ledger {
+    books: Vec<Book>,
+    buffers: FxHashMap<u64, u64>,
+    forwards: bool,
+    /// Packets that the host has sent, consumed or dropped.
+    taken: u64,
+    violations: Vec<String>,
+    violation_count: u64,
+}
+
+/// Book and number of a packet: each port has one for its load and one for what it answers to the host's questions.
+fn split(id: u64) -> (usize, u64) {
+    let from = id >> ID_BITS;
+    let book = (from & !ANSWER) * 2 + u64::from(from & ANSWER != 0);
+    (book as usize, id & ((1 << ID_BITS) - 1))
+}
+
+/// Whether a packet is an answer to a question of the host.
+pub fn is_answer(id: u64) -> bool {
+    id >> ID_BITS & ANSWER != 0
+}
+
+impl Book {
+    fn new(queues: usize) -> Self {
+        Self {
+            records: VecDeque::with_capacity(1 << 16),
+            base: 0,
+            total: Watched::new(0..u64::MAX, queues),
+            cohort: Watched::new(0..0, queues),
+            load: Watched::new(0..0, queues),
+        }
+    }
+
+    /// Final records at the front are counted and forgotten.
+    fn settle(&mut self) {
+        while let Some(&r) = self.records.front() {
+            if matches!(r.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
+                break; // a consumed packet may still be answered
+            }
+            for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
+                if watched.ids.contains(&self.base) {
+                    watched.settled[usize::from(r.queue)][r.fate as usize] += 1;
+                }
+            }
+            self.base += 1;
+            self.records.pop_front();
+        }
+    }
+
+    fn record(&mut self, number: u64) -> Option<&mut Record> {
+        self.records.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn tally(&self, watched: &Watched) -> Tally {
+        let mut n = watched.settled.clone();
+        let first = watched.ids.start.saturating_sub(self.base).min(self.records.len() as u64) as usize;
+        let last = watched.ids.end.saturating_sub(self.base).min(self.records.len() as u64) as usize;
+        for r in self.records.range(first..last.max(first)) {
+            n[usize::from(r.queue)][r.fate as usize] += 1;
+        }
+        n
+    }
+}
+
+/// The sum over queues.
+fn sum(tally: &Tally) -> Counts {
+    let mut n = [0; FATES];
+    for queue in tally.iter() {
+        n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
+    }
+    Counts::from_fates(&n)
+}
+
+/// Which packets are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Generated inside the measurement.
+    Cohort,
+    /// From the start of the load on.
+    Load,
+    /// All.
+    Total,
+}
+
+impl Ledger {
+    /// For so many ports of so many queues. `forwards`: whether the program is a forwarder, for which an unsent packet is dropped rather than
+    /// consumed.
+    #[must_use]
+    pub fn new((ports, queues): (usize, usize), forwards: bool) -> Self {
+        let mut buffers = FxHashMap::default();
+        buffers.reserve(1 << 16);
+        Self {
+            books: (0..2 * ports).map(|_| Book::new(queues.max(1))).collect(),
+            buffers,
+            forwards,
+            taken: 0,
+            violations: Vec::new(),
+            violation_count: 0,
+        }
+    }
+
+    #[cold]
+    fn violation(&mut self, text: String) {
+        self.violation_count += 1;
+        if self.violations.len() < KEPT {
+            self.violations.push(text);
+        }
+    }
+
+    /// Packet `id` left its generator; a port's come in order.
+    pub fn offered(&mut self, id: u64) {
+        let (index, number) = split(id);
+        let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let next = book.base + book.records.len() as u64;
+        book.records.push_back(Record { fate: Fate::Offered, queue: 0 });
+        if number != next {
+            self.violation(format!("packet {id:#x} offered, number {next} expected"));
+        }
+    }
+
+    /// Packet `id` belongs to a queue.
+    pub fn steered(&mut self, id: u64, queue: u16) {
+        let (book, number) = split(id);
+        let Some(book) = self.books.get_mut(book) else { return };
+        let queues = book.total.settled.len() as u16;
+        if let Some(r) = book.record(number) {
+            r.queue = queue.min(queues.saturating_sub(1));
+        }
+    }
+
+    /// Port and queue that a packet came in by.
+    #[must_use]
+    pub fn origin(&mut self, id: u64) -> Option<(usize, u16)> {
+        let (book, number) = split(id);
+        let r = self.books.get_mut(book)?.record(number)?;
+        Some((book / 2, r.queue))
+    }
+
+    fn fate(&mut self, id: u64) -> Option<Fate> {
+        let (book, number) = split(id);
+        self.books.get_mut(book)?.record(number).map(|r| r.fate)
+    }
+
+    /// Whether the host has a packet, or has consumed it.
+    #[must_use]
+    pub fn with_host(&mut self, id: u64) -> bool {
+        matches!(self.fate(id), Some(Fate::Held | Fate::Consumed))
+    }
+
+    /// Whether a packet can no longer be answered.
+    #[must_use]
+    pub fn over(&mut self, id: u64) -> bool {
+        !matches!(self.fate(id), Some(Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed))
+    }
+
+    /// Packet `id` moves from one fate to the next.
+    pub fn moves(&mut self, id: u64, from: Fate, to: Fate) {
+        let (index, number) = split(id);
+        let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let found = match book.record(number) {
+            Some(r) if r.fate == from => {
+                r.fate = to;
+                book.settle();
+                self.taken += u64::from(from == Fate::Held && !is_answer(id));
+                return;
+            }
+            Some(r) => format!("is {:?}", r.fate),
+            None => "is settled or unknown".into(),
+        };
+        book.settle();
+        self.violation(format!("packet {id:#x} should go from {from:?} to {to:?} but {found}"));
+    }
+
+    /// Packet `id` was put into the buffer at `address`.
+    pub fn delivered(&mut self, id: u64, address: u64) {
+        self.moves(id, Fate::InFifo, Fate::Held);
+        if let Some(old) = self.buffers.insert(address, id) {
+            self.violation(format!("packet {id:#x} was put into buffer {address:#x}, where packet {old:#x} still is"));
+        }
+    }
+
+    /// The host posted the buffer at `address` to a receive ring.
+    pub fn posted(&mut self, address: u64) {
+        if let Some(id) = self.buffers.remove(&address) {
+            if self.forwards {
+                self.moves(id, Fate::Held, Fate::HostDrop);
+            } else if self.fate(id) == Some(Fate::Held) {
+                self.moves(id, Fate::Held, Fate::Consumed);
+            } // else answered before its buffer came back
+        }
+    }
+
+    /// The host posted the buffer at `address` to a transmit ring; returns which packet it carries.
+    pub fn transmitted(&mut self, address: u64) -> Option<u64> {
+        let id = self.buffers.remove(&address)?;
+        self.moves(id, Fate::Held, Fate::InTx);
+        Some(id)
+    }
+
+    /// A frame reached a sink: `carried` is what its buffer said, `probe` what its bytes say. Returns the port whose
+    /// load had the packet.
+    pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
+        match (carried, probe) {
+            // It was on the wire when its device was reset.
+            (Some(a), _) if self.fate(a) == Some(Fate::Reset) => return None,
+            (Some(a), Some(b)) if a == b => self.moves(a, Fate::InTx, Fate::Forwarded),
+            (Some(a), other) => {
+                self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));
+            }
+            (None, Some(b)) => {
+                // An answer made by the host, whose buffer may or may not be posted again yet.
+                let from = self.fate(b).filter(|&f| f == Fate::Held).unwrap_or(Fate::Consumed);
+                self.moves(b, from, Fate::Forwarded);
+            }
+            (None, None) => {}
+        }
+        carried
+            .or(probe)
+            .filter(|&id| !is_answer(id))
+            .map(|id| split(id).0)
+            .filter(|&b| b < self.books.len())
+            .map(|b| b / 2)
+    }
+
+    /// No traffic is left and the program has had time to poll its ring empty: what a forwarder has not sent by now, it
+    /// has dropped, though its buffer may not be posted again for long.
+    pub fn drained(&mut self) {
+        if !self.forwards {
+            return;
+        }
+        let mut held: Vec<u64> = self.buffers.drain().map(|(_, id)| id).collect();
+        held.sort_unstable();
+        for id in held {
+            self.moves(id, Fate::Held, Fate::HostDrop);
+        }
+    }
+
+    /// Port `port` was reset: what it held of anybody's packets, and what lay in posted buffers of its own, is gone.
+    pub fn reset(&mut self, port: usize) {
+        let Some(books) = self.books.get_mut(2 * port..2 * port + 2) else { return };
+        for r in books.iter_mut().flat_map(|b| &mut b.records) {
+            if matches!(r.fate, Fate::InFifo | Fate::InTx) {
+                r.fate = Fate::Reset;
+            }
+        }
+        self.buffers.retain(|_, &mut id| {
+            let (book, number) = split(id);
+            if book / 2 != port {
+                return true;
+            }
+            if let Some(r) = books[book % 2].record(number).filter(|r| r.fate == Fate::Held) {
+                r.fate = Fate::Reset;
+            }
+            false
+        });
+        books.iter_mut().for_each(Book::settle);
+    }
+
+    /// The load starts with packet `first`, the first time that this is said. To be said before it is settled.
+    pub fn load_begins(&mut self, first: u64) {
+        let (book, number) = split(first);
+        let Some(book) = self.books.get_mut(book) else { return };
+        let settled = book.base;
+        if !book.load.ids.is_empty() {
+            return; // it goes on
+        }
+        book.load.ids = number..u64::MAX;
+        if number < settled {
+            self.violation(format!("the load starts at packet {first:#x} but {settled} are settled"));
+        }
+    }
+
+    /// The cohort so far is forgotten: another one follows.
+    pub fn new_cohort(&mut self) {
+        self.books.iter_mut().for_each(|b| b.cohort = Watched::new(0..0, b.cohort.settled.len()));
+    }
+
+    /// Packet `id`, being offered, belongs to the cohort: a port's is one run of packets.
+    pub fn in_cohort(&mut self, id: u64) {
+        let (book, number) = split(id);
+        let Some(book) = self.books.get_mut(book) else { return };
+        let ids = &mut book.cohort.ids;
+        if ids.is_empty() {
+            *ids = number..number;
+        }
+        let expected = ids.end;
+        ids.end = number + 1;
+        if expected != number {
+            self.violation(format!("the cohort jumps from number {expected} to packet {id:#x}"));
+        }
+    }
+
+    fn tally(&self, port: usize, which: Which) -> Option<Tally> {
+        let book = self.books.get(2 * port)?;
+        Some(book.tally(match which {
+            Which::Cohort => &book.cohort,
+            Which::Load => &book.load,
+            Which::Total => &book.total,
+        }))
+    }
+
+    /// What became of packets of a port's generator.
+    #[must_use]
+    pub fn port(&self, port: usize, which: Which) -> Counts {
+        self.tally(port, which).map(|t| sum(&t)).unwrap_or_default()
+    }
+
+    /// The same by receive queue, of the first `queues`.
+    #[must_use]
+    pub fn queues(&self, port: usize, which: Which, queues: usize) -> Vec<Counts> {
+        self.tally(port, which).map(|t| t.iter().take(queues).map(Counts::from_fates).collect()).unwrap_or_default()
+    }
+
+    /// What became of packets of all ports.
+    #[must_use]
+    pub fn all(&self, which: Which) -> Counts {
+        let mut n = [0; FATES];
+        for port in 0..self.books.len() / 2 {
+            for queue in self.tally(port, which).iter().flat_map(|t| t.iter()) {
+                n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
+            }
+        }
+        Counts::from_fates(&n)
+    }
+
+    /// Whether packets of the cohort are still under way.
+    #[must_use]
+    pub fn cohort_undecided(&self) -> bool {
+        self.all(Which::Cohort).undecided() > 0
+    }
+
+    /// Packets that the host has sent, consumed or dropped.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Everything of a port that does not balance; empty in a sound run.
+    #[must_use]
+    pub fn audit(&self, port: usize, model: &ModelCounters) -> Vec<String> {
+        let mut found = Vec::new();
+        // The NIC does not know what is load and what is an answer.
+        let Some(mut both) = self.tally(port, Which::Total) else { return found };
+        let returned = sum(&both).forwarded;
+        if let Some(answers) = self.books.get(2 * port + 1) {
+            let more = answers.tally(&answers.total);
+            both.iter_mut().zip(more.iter()).for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += b));
+        }
+        let t = sum(&both);
+        let mut equal = |what: &str, ledger: u64, model: u64| {
+            if ledger != model {
+                found.push(format!("port {port}, {what}: the ledger has {ledger} packets, the model {model}"));
+            }
+        };
+        equal("arrived", t.offered - t.on_the_way, model.arrived);
+        equal("filtered", t.filtered, model.filtered);
+        for (i, (q, m)) in both.iter().map(Counts::from_fates).zip(&model.queues).enumerate() {
+            equal(&format!("DmaDrop of queue {i}"), q.dma_drop, m.dma_drops);
+            equal(&format!("CoreDrop of queue {i}"), q.core_drop, m.core_drops);
+            equal(&format!("TxDrop of queue {i}"), q.tx_drop, m.tx_drops);
+            if t.lost_in_reset == 0 {
+                let delivered = q.host_drop + q.consumed + q.forwarded + q.held_by_host + q.in_tx_path;
+                equal(&format!("delivered by queue {i}"), delivered, m.delivered);
+            }
+        }
+        if t.lost_in_reset == 0 {
+            equal("in the RX FIFO", t.in_rx_fifo, model.fifo_packets);
+            equal("returned", returned, model.returned);
+        }
+        found
+    }
+
+    /// Events that could not be: a packet in two places, or from nowhere.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = self.violations.clone();
+        if self.violation_count > found.len() as u64 {
+            found.push(format!("and {} more", self.violation_count - found.len() as u64));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT1: u64 = 1 << ID_BITS;
+
+    fn queue(dma: u64, core: u64, delivered: u64) -> QueueCounters {
+        QueueCounters { dma_drops: dma, core_drops: core, tx_drops: 0, delivered }
+    }
+
+    #[test]
+    fn balances_and_tells_fates_apart() {
+        let mut l = Ledger::new((2, 4), true);
+        l.load_begins(PORT1);
+        for id in PORT1..PORT1 + 5 {
+            l.offered(id);
+            if id < PORT1 + 4 {
+                l.in_cohort(id);
+            }
+        }
+        let id = |n: u64| PORT1 + n;
+        l.steered(id(2), 3);
+        l.moves(id(0), Fate::Offered, Fate::InFifo);
+        l.delivered(id(0), 0x1000);
+        assert_eq!(l.transmitted(0x1000), Some(id(0)));
+        assert_eq!(l.returned(Some(id(0)), Some(id(0))), Some(1));
+        l.moves(id(1), Fate::Offered, Fate::CoreDrop);
+        l.moves(id(2), Fate::Offered, Fate::InFifo);
+        l.delivered(id(2), 0x2000);
+        assert_eq!(l.origin(id(2)), Some((1, 3)));
+        l.posted(0x2000);
+        l.moves(id(3), Fate::Offered, Fate::InFifo);
+        let c = l.all(Which::Cohort);
+        assert_eq!((c.offered, c.forwarded, c.core_drop, c.host_drop, c.in_rx_fifo), (4, 1, 1, 1, 1));
+        assert_eq!(l.port(0, Which::Total), Counts::default());
+        assert_eq!(l.queues(1, Which::Cohort, 4)[3].host_drop, 1);
+        assert!(l.cohort_undecided());
+        let mut model = ModelCounters {
+            arrived: 4,
+            fifo_packets: 1,
+            returned: 1,
+            queues: vec![queue(0, 1, 1), queue(0, 0, 0), queue(0, 0, 0), queue(0, 0, 1)],
+            ..ModelCounters::default()
+        };
+        assert_eq!(l.audit(1, &model), Vec::<String>::new());
+        model.queues[3].core_drops = 2;
+        assert_eq!(l.audit(1, &model), ["port 1, CoreDrop of queue 3: the ledger has 0 packets, the model 2"]);
+        assert!(l.violations().is_empty());
+    }
+
+    #[test]
+    fn violations_name_packets() {
+        let mut l = Ledger::new((1, 1), true);
+        l.offered(0);
+        l.moves(0, Fate::InFifo, Fate::Held);
+        l.returned(Some(0), Some(7));
+        let found = l.violations();
+        assert!(found[0].contains("packet 0x0 should go from InFifo"));
+        assert!(found[1].contains("packet 0x0 was sent, its bytes say Some(7)"));
+    }
+
+    #[test]
+    fn a_reset_loses_what_the_port_held() {
+        let mut l = Ledger::new((2, 4), true);
+        for id in [0, PORT1] {
+            l.offered(id);
+            l.moves(id, Fate::Offered, Fate::InFifo);
+            l.delivered(id, 0x1000 + id);
+        }
+        l.reset(0);
+        assert_eq!((l.port(0, Which::Total).lost_in_reset, l.port(1, Which::Total).held_by_host), (1, 1));
+    }
+}

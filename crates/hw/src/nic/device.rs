@@ -1,0 +1,218 @@
+//! What a NIC answers, and what it acts through: the seam between devices and everything else.
+//!
+//! A device is registers, formats and the composition of blocks behind them. It gets register accesses, doorbells, frames and
+//! its own events; through [`Io`] it moves memory, sends frames, sets timers and tells what it does. It knows no engine, no
+//! wire and no book. One file that implements [`Device`] is a whole NIC.
+
+use super::blocks::dma_engine::{stream, DmaEngine, Purpose};
+use super::mac::Mac;
+use super::notice::{Notice, Notices};
+use super::port::Event;
+use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
+use crate::dma::DmaWrites;
+use crate::memory::{GuestMemory, MemorySystem};
+use crate::wire::Packet;
+use std::ops::{Deref, DerefMut, Range};
+use wiretime_base::events::Event as Ordered;
+use wiretime_base::{EventQueue, Ps};
+
+/// The two directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// From the wire.
+    Receive,
+    /// To the wire.
+    Transmit,
+}
+
+/// A place in a BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The BAR's number.
+    pub bar: u8,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// What a core has stored to a device, of up to eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub value: u64,
+}
+
+/// What comes of a store whose time matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung<E> {
+    /// What happens when it arrives at the device.
+    pub event: E,
+    /// It hands packets over to be sent: whoever stored it has ended its burst.
+    pub sends: bool,
+}
+
+/// A ring that software looks at for received packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Its bytes in guest memory.
+    pub bytes: Range<u64>,
+    /// Bytes of an entry.
+    pub entry: u32,
+    /// The receive queue whose packets it tells of.
+    pub queue: u16,
+}
+
+/// Classes of a device's events among what happens at one time: below, it comes before frames that have been sent, from here
+/// on after them. New frames come last, so that they find the room that was made at the same instant.
+pub const AFTER_SENT: u8 = 8;
+
+/// A NIC.
+pub trait Device {
+    /// What it waits for: its DMA, its timers, doorbells on their way.
+    type Event: Copy + Ordered;
+
+    /// Receive queues, and transmit queues, that it can have.
+    fn queues(&self) -> usize;
+    /// Whether its driver has switched it on and given it room for packets.
+    fn ready(&self) -> bool;
+
+    /// The guest reads a BAR: any place, 1 to 64 bytes.
+    fn read(&mut self, place: Place, data: &mut [u8]);
+    /// The guest writes a BAR, trapped, now. What is a doorbell is deferred ([`Effects::defer`]), to be seen at its own time.
+    fn write(&mut self, place: Place, data: &[u8], effects: &mut Effects<'_, Self::Event>);
+    /// Function-level reset.
+    fn reset(&mut self, effects: &mut Effects<'_, Self::Event>);
+    /// A core has stored to a page that is memory, or what was deferred is due: what happens when it has come over the link.
+    fn doorbell(&mut self, store: Store, effects: &mut Effects<'_, Self::Event>) -> Option<Rung<Self::Event>>;
+    /// While nobody watches those pages: what has changed there since they were last seen.
+    fn look_at_pages(&mut self, effects: &mut Effects<'_, Self::Event>, rung: &mut Vec<Self::Event>);
+
+    /// A frame has come from the wire; whether it is kept. Its bytes are the MAC's until then.
+    fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Self::Event, G>) -> bool;
+    /// An event is due.
+    fn event<G: GuestMemory>(&mut self, event: Self::Event, io: &mut Io<'_, Self::Event, G>);
+    /// The last bit of a frame of a queue has left; its length with FCS.
+    fn sent<G: GuestMemory>(&mut self, queue: u16, length: u32, io: &mut Io<'_, Self::Event, G>);
+
+    /// Level of its interrupt pin.
+    fn pin(&self) -> bool;
+    /// Whether a message (MSI-X) is due.
+    fn has_message(&mut self) -> bool;
+    /// Takes one: its vector.
+    fn take_message(&mut self) -> Option<u16>;
+
+    /// The rings that software polls now.
+    fn polled(&self) -> Vec<Polled>;
+    /// Counters of its paths.
+    fn stats(&self) -> (ReceiveStats, TransmitStats);
+    /// Counters of a queue pair, but for what books count (drops, what software has not read).
+    fn queue_stats(&self, queue: u16) -> (RxQueueStats, TxQueueStats);
+    /// Whether a queue pair is on.
+    fn is_on(&self, queue: u16) -> bool;
+    /// Bytes in the RX FIFO, and frames that are in it or on their way to memory.
+    fn fifo(&self) -> (u64, u64);
+}
+
+/// What follows from a register access: timers, writes that are called off, doorbells that wait for their time, notices.
+pub struct Effects<'a, E> {
+    /// The time; of a register access, that up to which the device has been simulated.
+    pub now: Ps,
+    pub(super) events: &'a mut EventQueue<Event<E>>,
+    pub(super) writes: &'a mut DmaWrites,
+    pub(super) told: &'a mut Notices,
+    pub(super) deferred: &'a mut Vec<Store>,
+}
+
+impl<E: Copy + Ordered> Effects<'_, E> {
+    /// Something happens at `t`.
+    #[inline]
+    pub fn at(&mut self, t: Ps, event: E) {
+        self.events.push(t, Event::Device(event));
+    }
+
+    /// See [`Notice`].
+    #[inline]
+    pub fn tell(&mut self, t: Ps, notice: Notice) {
+        self.told.tell(t, notice);
+    }
+
+    /// What a queue has on its way to memory is not written any more.
+    pub fn cancel_writes(&mut self, side: Side, queue: u16) {
+        self.writes.cancel(stream(side, queue));
+    }
+
+    /// Nor is anything else: the device is reset.
+    pub fn forget(&mut self) {
+        self.writes.clear();
+        self.deferred.clear();
+    }
+
+    /// A trapped doorbell: it comes back by [`Device::doorbell`] at its time.
+    pub fn defer(&mut self, store: Store) {
+        self.deferred.push(store);
+    }
+}
+
+/// What a device acts through while something happens.
+pub struct Io<'a, E, G> {
+    pub(super) effects: Effects<'a, E>,
+    pub(super) engine: &'a mut DmaEngine,
+    pub(super) memory: &'a mut MemorySystem,
+    /// Guest memory: the bytes, which take no time. Times are [`Io::read`]'s and [`Io::write`]'s.
+    pub guest: &'a G,
+    /// Frames from the wire.
+    pub mac: &'a mut Mac,
+}
+
+impl<'a, E, G> Deref for Io<'a, E, G> {
+    type Target = Effects<'a, E>;
+    fn deref(&self) -> &Self::Target {
+        &self.effects
+    }
+}
+
+impl<E, G> DerefMut for Io<'_, E, G> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.effects
+    }
+}
+
+impl<E, G> Io<'_, E, G> {
+    /// Reads so many bytes of memory from `t` on; when the last is here.
+    pub fn read(&mut self, t: Ps, address: u64, bytes: u64, purpose: Purpose) -> Ps {
+        self.engine.read(t, (address, bytes), purpose, self.memory, self.effects.told)
+    }
+
+    /// Writes to memory from `t` on; when the last byte has left, and when cores see it.
+    pub fn write(&mut self, t: Ps, address: u64, data: &[u8], purpose: Purpose) -> (Ps, Ps) {
+        let place = (address, data.len() as u64);
+        let (left, visible) = self.engine.write(t, place, purpose, self.memory, self.effects.told);
+        (left, self.effects.writes.push(visible, address, data, purpose.stream()))
+    }
+
+    /// Writes bytes of a received frame, with zeros where it has ended (the FCS, whose value is not modelled).
+    pub fn write_frame(
+        &mut self,
+        t: Ps,
+        address: u64,
+        (packet, part): (&Packet, Range<usize>),
+        purpose: Purpose,
+    ) -> (Ps, Ps) {
+        let place = (address, part.len() as u64);
+        let (left, visible) = self.engine.write(t, place, purpose, self.memory, self.effects.told);
+        let frame = self.mac.frame(packet);
+        let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
+        let data = (data, part.len() - data.len());
+        (left, self.effects.writes.push_padded(visible, address, data, purpose.stream()))
+    }
+}
+
+impl<E: Copy + Ordered, G> Io<'_, E, G> {
+    /// Sends a frame (without FCS) of a queue, padded to `least` bytes, from `t` on, when the wire is free.
+    pub fn send(&mut self, t: Ps, queue: u16, frame: &[u8], least: usize) -> usize {
+        let (length, end) = self.mac.send(t, (queue, frame, least), self.effects.told);
+        self.effects.events.push(end, Event::Sent);
+        length
+    }
+}

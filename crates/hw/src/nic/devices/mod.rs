@@ -1,0 +1,53 @@
+//! The NICs that a platform can have: registers, formats and compositions of blocks. No word of a family is used outside its
+//! folder.
+//!
+//! To add one: a type that implements [`Device`](super::Device), a variant of
+//! [`Interface`], and a line in each function here (docs/architecture.md).
+
+pub mod intel;
+
+use super::books::Books;
+use super::pages::SharedRegisters;
+use super::port::{Nic, Port};
+use crate::memory::GuestMemory;
+use crate::params::{Interface, Platform};
+use crate::pci::Identity;
+use crate::wire::Generator;
+use intel::{Intel, Model};
+use std::ops::Range;
+
+/// How a NIC looks on the bus.
+#[must_use]
+pub fn identity(interface: Interface) -> Identity {
+    intel::identity(interface)
+}
+
+/// The pages of BAR0 that guest and NIC share as memory.
+#[must_use]
+pub fn shared_pages(interface: Interface) -> Range<u64> {
+    intel::shared_pages(interface)
+}
+
+/// Queues of a direction.
+#[must_use]
+pub fn queues(interface: Interface) -> usize {
+    intel::queues(interface)
+}
+
+/// Port `index` of a platform, with this MAC address, its register pages, and what is at the other end of its wire.
+#[must_use]
+pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
+    p: &Platform,
+    index: usize,
+    (mac, pages): ([u8; 6], S),
+    generator: Generator,
+) -> Box<dyn Nic<G> + Send> {
+    let device = Intel::new(&p.nic, Model::new(p.nic.interface, mac, pages));
+    Box::new(Port::new(p, index, device, generator))
+}
+
+/// The books of a platform's ports.
+#[must_use]
+pub fn books(p: &Platform, settings: super::BookSettings) -> Books {
+    Books::new(p.nic.ports as usize, queues(p.nic.interface), settings)
+}

@@ -1,0 +1,109 @@
+//! The MAC of a port: frames from the wire's other end, and onto the wire, one after the other.
+
+use super::notice::{Notice, Notices};
+use crate::params::Platform;
+use crate::wire::{Generator, Packet, FCS};
+use std::collections::VecDeque;
+use wiretime_base::{BitRate, Calendar, Ps};
+
+/// A frame on its way out, without FCS.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The queue that it is of.
+    pub queue: u16,
+}
+
+/// See the module.
+pub struct Mac {
+    /// What is at the other end.
+    pub(super) generator: Generator,
+    wire: Calendar,
+    line: BitRate,
+    gap: u64,
+    /// Propagation.
+    pub(super) latency: Ps,
+    /// Frames serialising, and buffers to reuse.
+    outgoing: VecDeque<Outgoing>,
+    spare: Vec<Vec<u8>>,
+    /// Of the former, so many that nobody has been told of: the last.
+    untold: usize,
+}
+
+impl Mac {
+    /// At this end of the platform's link.
+    pub(super) fn new(p: &Platform, mut generator: Generator) -> Self {
+        generator.set_cable(p.link.latency.ps());
+        Self {
+            generator,
+            wire: Calendar::default(),
+            line: p.link.rate,
+            gap: p.link.gap_bytes.into(),
+            latency: p.link.latency.ps(),
+            outgoing: VecDeque::with_capacity(256),
+            spare: Vec::new(),
+            untold: 0,
+        }
+    }
+
+    /// The headers of a frame that has just arrived, as far as they tell its flow.
+    pub fn headers(&mut self, packet: &Packet) -> &[u8] {
+        self.generator.headers(packet)
+    }
+
+    /// A received frame, without FCS, once those before it have been taken.
+    pub fn frame(&mut self, packet: &Packet) -> &[u8] {
+        self.generator.frame(packet)
+    }
+
+    /// When the last bit of a packet arrives that leaves the other end then.
+    pub(super) fn arrival(&self, departed: Ps, length: u32) -> Ps {
+        departed.saturating_add(self.line.time_of(length.into()) + self.latency)
+    }
+
+    /// See [`super::device::Io::send`]; the frame's length, padding included, and when its last bit leaves.
+    pub(super) fn send(
+        &mut self,
+        t: Ps,
+        (queue, frame, least): (u16, &[u8], usize),
+        told: &mut Notices,
+    ) -> (usize, Ps) {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        bytes.resize(bytes.len().max(least), 0);
+        let length = bytes.len();
+        let on_wire = length as u64 + u64::from(FCS);
+        let start = self.wire.reserve(t, self.line.time_of(on_wire + self.gap));
+        let end = start + self.line.time_of(on_wire);
+        // Told as soon as it is known: a far end simulates ahead by so much.
+        self.generator.far_takes(start, &bytes);
+        told.tell(start, Notice::Frame { queue, end, length: on_wire as u32 });
+        self.outgoing.push_back(Outgoing { bytes, queue });
+        self.untold += 1;
+        (length, end)
+    }
+
+    /// The frame of the next notice of a frame.
+    pub(super) fn told(&mut self) -> &[u8] {
+        let at = self.outgoing.len().checked_sub(self.untold);
+        self.untold = self.untold.saturating_sub(1);
+        at.and_then(|at| self.outgoing.get(at)).map_or(&[], |frame| &frame.bytes)
+    }
+
+    /// The last bit of the next frame has left.
+    pub(super) fn sent(&mut self) -> Option<Outgoing> {
+        self.outgoing.pop_front()
+    }
+
+    /// Its buffer may be used again.
+    pub(super) fn recycle(&mut self, frame: Outgoing) {
+        self.spare.push(frame.bytes);
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub(super) fn reached(&mut self, t: Ps) {
+        self.wire.reached(t);
+    }
+}
