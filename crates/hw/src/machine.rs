@@ -275,11 +275,22 @@ impl<H: Hold> Machine<H> {
         self.lateness.max = self.lateness.max.max(late);
     }
 
+    /// When a device acts next.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Ps> {
+        self.nics.nics().slots.iter().filter_map(|s| s.nic.next_time()).min()
+    }
+
+    /// When the next DMA write becomes visible; never, where none is under way.
+    #[must_use]
+    pub fn next_write(&self) -> Ps {
+        self.next_write
+    }
+
     /// When a device acts next, or what it has written becomes visible.
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
-        let event = self.nics.nics().slots.iter().filter_map(|s| s.nic.next_time()).min();
-        event.into_iter().chain((self.next_write != Ps::MAX).then_some(self.next_write)).min()
+        self.next_event().into_iter().chain((self.next_write != Ps::MAX).then_some(self.next_write)).min()
     }
 
     /// Whether DMA writes are not yet visible.

@@ -75,10 +75,14 @@ pub trait Device {
     /// Receive queues, and transmit queues, that it can have.
     fn queues(&self) -> usize;
     /// Whether its driver has switched it on and given it room for packets.
-    fn ready(&self) -> bool;
+    fn ready(&self) -> bool {
+        !self.polled().is_empty()
+    }
 
-    /// The guest reads a BAR: any place, 1 to 64 bytes.
-    fn read(&mut self, place: Place, data: &mut [u8]);
+    /// The guest reads a BAR: any place, 1 to 64 bytes. What is not there reads as zeros.
+    fn read(&mut self, _place: Place, data: &mut [u8]) {
+        data.fill(0);
+    }
     /// The guest writes a BAR, trapped, now. What is a doorbell is deferred ([`Effects::defer`]), to be seen at its own time.
     fn write(&mut self, place: Place, data: &[u8], effects: &mut Effects<'_, Self::Event>);
     /// Function-level reset.
@@ -86,30 +90,42 @@ pub trait Device {
     /// A core has stored to a page that is memory, or what was deferred is due: what happens when it has come over the link.
     fn doorbell(&mut self, store: Store, effects: &mut Effects<'_, Self::Event>) -> Option<Rung<Self::Event>>;
     /// While nobody watches those pages: what has changed there since they were last seen.
-    fn look_at_pages(&mut self, effects: &mut Effects<'_, Self::Event>, rung: &mut Vec<Self::Event>);
+    fn look_at_pages(&mut self, _effects: &mut Effects<'_, Self::Event>, _rung: &mut Vec<Self::Event>) {}
 
     /// A frame has come from the wire; whether it is kept. Its bytes are the MAC's until then.
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Self::Event, G>) -> bool;
     /// An event is due.
     fn event<G: GuestMemory>(&mut self, event: Self::Event, io: &mut Io<'_, Self::Event, G>);
     /// The last bit of a frame of a queue has left; its length with FCS.
-    fn sent<G: GuestMemory>(&mut self, queue: u16, length: u32, io: &mut Io<'_, Self::Event, G>);
+    fn sent<G: GuestMemory>(&mut self, _queue: u16, _length: u32, _io: &mut Io<'_, Self::Event, G>) {}
 
     /// Level of its interrupt pin.
-    fn pin(&self) -> bool;
+    fn pin(&self) -> bool {
+        false
+    }
     /// Whether a message (MSI-X) is due.
-    fn has_message(&mut self) -> bool;
+    fn has_message(&mut self) -> bool {
+        false
+    }
     /// Takes one: its vector.
-    fn take_message(&mut self) -> Option<u16>;
+    fn take_message(&mut self) -> Option<u16> {
+        None
+    }
 
     /// The rings that software polls now.
     fn polled(&self) -> Vec<Polled>;
-    /// Counters of its paths.
-    fn stats(&self) -> (ReceiveStats, TransmitStats);
-    /// Counters of a queue pair, but for what books count (drops, what software has not read).
-    fn queue_stats(&self, queue: u16) -> (RxQueueStats, TxQueueStats);
+    /// Counters of its paths; `told` is what it has told of them, for devices that do not count themselves.
+    fn stats(&self, told: (ReceiveStats, TransmitStats)) -> (ReceiveStats, TransmitStats) {
+        told
+    }
+    /// The same of a queue pair. Drops, and what software has not read, are the books'.
+    fn queue_stats(&self, _queue: u16, told: (RxQueueStats, TxQueueStats)) -> (RxQueueStats, TxQueueStats) {
+        told
+    }
     /// Whether a queue pair is on.
-    fn is_on(&self, queue: u16) -> bool;
+    fn is_on(&self, _queue: u16) -> bool {
+        true
+    }
     /// Bytes in the RX FIFO, and frames that are in it or on their way to memory.
     fn fifo(&self) -> (u64, u64);
 }
@@ -135,6 +151,12 @@ impl<E: Copy + Ordered> Effects<'_, E> {
     #[inline]
     pub fn tell(&mut self, t: Ps, notice: Notice) {
         self.told.tell(t, notice);
+    }
+
+    /// The same, of now.
+    #[inline]
+    pub fn note(&mut self, notice: Notice) {
+        self.told.tell(self.now, notice);
     }
 
     /// What a queue has on its way to memory is not written any more.

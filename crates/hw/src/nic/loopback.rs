@@ -1,16 +1,19 @@
-//! A bench without a guest: one 8254x port whose host takes and answers packets in no time, or looks every now and then.
+//! A bench without a guest: a machine with one 8254x port whose host takes and answers packets in no time, or looks every now
+//! and then, or as a program on a core of the machine does.
 //!
-//! What remains is the NIC, the way to memory and memory itself, which closed forms describe. The host costs nothing: no
-//! core, no cache but the last-level one that DMA goes through.
+//! In no time, what remains is the NIC, the way to memory and memory itself, which closed forms describe: the host costs
+//! nothing, no core, no cache but the last-level one that DMA goes through.
 
 use super::books::{BookSettings, Books};
 use super::devices::intel::e1000::{reg, Registers, SHARED};
 use super::devices::intel::Intel;
-use super::{DropClasses, LocalPages, Nic, Place, Polled, Port, Store, Which};
-use crate::memory::{GuestMemory, MemorySystem};
-use crate::params::Platform;
+use super::{DropClasses, LocalPages, Place, Port, Store, Which};
+use crate::machine::{Machine, Nics, Slot};
+use crate::memory::GuestMemory;
+use crate::params::{Interface, Platform};
 use crate::wire::{Generator, Load, Sink};
 use serde::Serialize;
+use std::cell::{RefCell, RefMut};
 use wiretime_base::Ps;
 
 /// Memory of the host.
@@ -27,6 +30,8 @@ impl GuestMemory for Ram {
     }
 }
 
+/// Where the registers are, beyond all memory.
+pub const BAR: u64 = 3 << 30;
 const RX_RING: u64 = 0;
 const TX_RING: u64 = 1 << 17;
 const BUFFERS: u64 = 1 << 20;
@@ -46,13 +51,8 @@ fn tail(offset: u64, value: u32) -> Store {
 
 /// The host and its port.
 pub struct Host {
-    /// The port.
-    pub port: Box<dyn Nic<Ram> + Send>,
-    /// The books.
-    pub books: Books,
-    /// Caches and DRAM that DMA goes through.
-    pub memory: MemorySystem,
-    ram: Ram,
+    /// Cores, caches and DRAM, the port.
+    pub machine: Machine<RefCell<Nics<Ram>>>,
     ring: u32,
     forwards: bool,
     next: u32,
@@ -68,11 +68,12 @@ impl Host {
     pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, String> {
         let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
         let device = Intel::new(&p.nic, Registers::new(MAC, LocalPages::new(SHARED)));
-        let mut port: Box<dyn Nic<Ram> + Send> = Box::new(Port::new(p, 0, device, generator));
+        let port = Box::new(Port::new(p, 0, device, generator));
         let buffer = if load.sizes.range().1 > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
-        let mut ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
+        let ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
+        let mut slot = Slot::new(Interface::I8254x, port, ram);
         for i in 0..u64::from(ring) {
-            ram.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
+            slot.guest.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
         }
         for (offset, value) in [
             (reg::RDBAL, RX_RING as u32),
@@ -85,81 +86,124 @@ impl Host {
             ),
             (reg::TCTL, 1 << 1 | 1 << 3),
         ] {
-            port.write(Place { bar: 0, offset }, &value.to_le_bytes());
+            slot.write(Place { bar: 0, offset }, &value.to_le_bytes());
         }
-        port.store(0, tail(reg::RDT, ring - 1));
-        let memory = MemorySystem::new(p, 1);
+        slot.config.write(0x10, &(BAR as u32).to_le_bytes());
+        slot.config.write(4, &[2]);
+        slot.nic.store(0, tail(reg::RDT, ring - 1));
         let sink = Sink::new(load.recognition, load.timestamp_offset);
         let books = Books::new(1, 1, BookSettings { forwards, sink, classes: DropClasses::Wiretime });
-        Ok(Self { port, books, memory, ram, ring, forwards, next: 0, free: ring - 1, buffer })
+        let mut machine = Machine::new(p, 1, RefCell::new(Nics { slots: vec![slot], books }));
+        machine.find_places(Interface::I8254x, true);
+        Ok(Self { machine, ring, forwards, next: 0, free: ring - 1, buffer })
     }
 
-    /// The host looks at its ring at `now` and takes `burst` packets at most; returns how many.
-    pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
-        let mut taken = 0;
-        let size = DESCRIPTOR as u32;
-        let polled = Polled { bytes: RX_RING..RX_RING + u64::from(self.ring) * DESCRIPTOR, entry: size, queue: 0 };
-        while taken < burst {
-            let at = RX_RING + u64::from(self.next) * DESCRIPTOR;
+    /// The port.
+    pub fn port(&self) -> RefMut<'_, Slot<Ram>> {
+        RefMut::map(self.machine.nics.borrow_mut(), |nics| &mut nics.slots[0])
+    }
+
+    /// The books.
+    pub fn books(&self) -> RefMut<'_, Books> {
+        RefMut::map(self.machine.nics.borrow_mut(), |nics| &mut nics.books)
+    }
+
+    /// Packets leave from `start` to `end`; those are the cohort.
+    pub fn offer(&mut self, start: Ps, end: Ps) {
+        let Nics { slots, books } = &mut *self.machine.nics.borrow_mut();
+        books.cohort = start..end;
+        slots[0].nic.start_traffic(start, books);
+        slots[0].nic.stop_traffic(end);
+    }
+
+    /// Where the descriptor is that comes next.
+    #[must_use]
+    pub fn next_descriptor(&self) -> u64 {
+        RX_RING + u64::from(self.next) * DESCRIPTOR
+    }
+
+    /// The bytes of `burst` packets at most that are there change hands, and go where they are sent from; where their
+    /// descriptors are, and their buffers. It takes no time.
+    pub fn take(&mut self, burst: u32) -> Vec<(u64, u64)> {
+        let mut taken = Vec::new();
+        while (taken.len() as u32) < burst {
+            let at = self.next_descriptor();
+            let ram = &mut self.machine.nics.get_mut().slots[0].guest;
             let mut d = [0; 16];
-            self.ram.read(at, &mut d);
-            self.port.polls(0, &polled, at - RX_RING, now, &mut self.books);
+            ram.read(at, &mut d);
             if d[12] & 1 == 0 {
                 break;
             }
-            self.ram.write(at + 12, &[0]);
+            ram.write(at + 12, &[0]);
             if self.forwards {
                 let mut t = [0; 16];
                 t[..10].copy_from_slice(&d[..10]);
                 t[11] = 1 | 2 | 8;
-                self.ram.write(TX_RING + u64::from(self.next) * DESCRIPTOR, &t);
+                ram.write(at - RX_RING + TX_RING, &t);
             }
+            taken.push((at, u64::from_le_bytes(std::array::from_fn(|i| d[i]))));
             self.next = (self.next + 1) % self.ring;
-            taken += 1;
+        }
+        self.free = (self.free + taken.len() as u32) % self.ring;
+        taken
+    }
+
+    /// The stores that hand over what has been taken: to be sent, and buffers back.
+    #[must_use]
+    pub fn tails(&self) -> Vec<Store> {
+        let sent = self.forwards.then(|| tail(reg::TDT, self.next));
+        sent.into_iter().chain([tail(reg::RDT, self.free)]).collect()
+    }
+
+    /// The host looks at its ring at `now` and takes `burst` packets at most; returns how many.
+    pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
+        let from = self.next_descriptor();
+        let taken = self.take(burst).len() as u32;
+        // It looks once more, unless it has enough.
+        let Nics { slots, books } = &mut *self.machine.nics.borrow_mut();
+        let polled = slots[0].nic.polled();
+        let size = u64::from(self.ring) * DESCRIPTOR;
+        for look in 0..taken + u32::from(taken < burst) {
+            let offset = (from - RX_RING + u64::from(look) * DESCRIPTOR) % size;
+            polled.iter().for_each(|ring| slots[0].nic.polls(0, ring, offset, now, books));
         }
         if taken > 0 {
+            self.tails().into_iter().for_each(|store| {
+                slots[0].nic.store(now, store);
+            });
             if self.forwards {
-                self.port.store(now, tail(reg::TDT, self.next));
-                self.books.bursts_end(0, now);
+                books.bursts_end(0, now);
             }
-            self.free = (self.free + taken) % self.ring;
-            self.port.store(now, tail(reg::RDT, self.free));
         }
         taken
     }
 
     /// Devices up to `now`, and what they have written by then.
     pub fn advance(&mut self, now: Ps) {
-        self.port.advance(now, &mut self.memory, &self.ram, &mut self.books);
-        self.port.writes().apply(now, &mut self.ram);
-        self.reached(now);
-    }
-
-    fn reached(&mut self, now: Ps) {
-        self.memory.reached(now);
-        self.port.reached(now);
+        self.machine.advance(now, false);
+        self.machine.apply_writes(now);
+        self.machine.reached(now);
     }
 
     /// A core touches the packet that is taken next.
     pub fn touch(&mut self, now: u64) {
-        self.memory.load(0, BUFFERS + u64::from(self.next) * self.buffer, 0, now);
+        self.machine.memory.load(0, BUFFERS + u64::from(self.next) * self.buffer, 0, now);
     }
 
     /// Runs until `end`, the host answering as soon as it can see something.
     pub fn run(&mut self, end: Ps) {
         loop {
-            let event = self.port.next_time().unwrap_or(Ps::MAX);
-            let write = self.port.writes().next_time();
+            let (event, write) = (self.machine.next_event().unwrap_or(Ps::MAX), self.machine.next_write());
             let t = event.min(write);
             if t >= end {
                 return;
             }
-            self.reached(t);
+            self.machine.reached(t);
             if write <= event {
-                self.port.writes().apply(write, &mut self.ram);
+                self.machine.apply_writes(write);
                 self.poll(write, u32::MAX);
             } else {
-                self.port.advance(event + 1, &mut self.memory, &self.ram, &mut self.books);
+                self.machine.advance(event + 1, false);
             }
         }
     }
@@ -192,18 +236,16 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let mean = load.sizes.mean();
     let duration = (packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as Ps;
     host.run(QUIET);
-    host.books.cohort = QUIET..QUIET + duration;
-    host.port.start_traffic(QUIET, &mut host.books);
-    host.run(QUIET + duration);
-    host.port.stop_traffic(QUIET + duration);
+    host.offer(QUIET, QUIET + duration);
     host.run(Ps::MAX);
-    let stats = host.port.stats(1, &host.books);
-    let counts = host.books.counts(Which::Cohort);
+    let nics = host.machine.nics.borrow();
+    let (port, books) = (&nics.slots[0].nic, &nics.books);
+    let (stats, mut violations) = (port.stats(1, books), port.audit(books));
+    let counts = books.counts(Which::Cohort);
     let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
     let bytes = accepted as f64 * mean;
-    let sink = &host.books.sink.latencies;
-    let mut violations = host.port.audit(&host.books);
-    violations.extend(host.books.ledger.violations());
+    let sink = &books.sink.latencies;
+    violations.extend(books.ledger.violations());
     Ok(Outcome {
         packets: counts.offered,
         dma_drops: counts.dma_drop,
@@ -214,7 +256,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
         fifo_peak_bytes: stats.receive.fifo_peak,
         latency_mean_ns: sink.mean() / 1000.0,
         latency_max_ns: sink.max() as f64 / 1000.0,
-        hops: host.books.journeys.hops(),
+        hops: books.journeys.hops(),
         violations,
     })
 }

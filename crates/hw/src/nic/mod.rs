@@ -16,6 +16,24 @@ mod pages;
 mod port;
 mod stats;
 
+/// All that a device is written with.
+pub mod prelude {
+    pub use super::blocks::completion::{Completions, Due as WriteDue};
+    pub use super::blocks::dma_engine::{Moves, Purpose};
+    pub use super::blocks::fetcher::{Fetch, Fetcher, Thresholds};
+    pub use super::blocks::fifo::ByteFifo;
+    pub use super::blocks::moderation::{Delays, InterruptAction, Moderation};
+    pub use super::blocks::round_robin::RoundRobin;
+    pub use super::blocks::RingView;
+    pub use super::device::{Device, Effects, Io, Place, Polled, Rung, Side, Store, AFTER_SENT};
+    pub use super::notice::{Level, Notice, Refusal};
+    pub use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
+    pub use crate::memory::GuestMemory;
+    pub use crate::wire::{Packet, FCS};
+    pub use wiretime_base::events::Event as Ordered;
+    pub use wiretime_base::Ps;
+}
+
 pub use blocks::checks::check as check_frame;
 pub use books::{
     BookSettings, Books, Counts, DriverStats, DropClasses, DropState, Fate, FlowCounts, Hop, Ledger, Record, Which,

@@ -236,8 +236,7 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
     let load =
         Load { sizes: Sizes::Fixed { size: length }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
     let mut host = Host::new(p, &load, 256, true).expect("a host");
-    host.books.cohort = 0..1_000_000_000;
-    host.port.start_traffic(0, &mut host.books);
+    host.offer(0, 1_000_000_000);
     let mut now = 0;
     for step in 0..600 {
         now += STEP;
@@ -245,13 +244,14 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
         host.touch(step * 1200);
         host.poll(now, burst);
     }
-    let stats = host.port.stats(1, &host.books);
+    let nics = host.machine.nics.borrow();
+    let stats = nics.slots[0].nic.stats(1, &nics.books);
     values(signature, &stats.receive);
     values(signature, &stats.transmit);
     values(signature, &stats.io);
-    values(signature, host.memory.stats());
-    values(signature, host.memory.dram_stats());
-    let sink = &host.books.sink.latencies;
+    values(signature, host.machine.memory.stats());
+    values(signature, host.machine.memory.dram_stats());
+    let sink = &nics.books.sink.latencies;
     signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
 }
 

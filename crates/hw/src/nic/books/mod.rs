@@ -219,6 +219,7 @@ impl Books {
     pub(super) fn hear(&mut self, port: usize, t: Ps, notice: &Notice, frame: &mut impl Bytes) {
         match *notice {
             Notice::Filtered(packet) => {
+                self.ports[port].filtered += 1;
                 self.ledger.moves(packet.id, Fate::Offered, Fate::Filtered);
                 self.ports[port].taps(packet.departed, Passage::In, (packet.id, 0), || frame.of(&packet));
             }
@@ -251,7 +252,9 @@ impl Books {
             Notice::Offered { buffer } => self.ledger.posted(buffer),
             Notice::Read { queue, first } => self.read(port, queue, first),
             Notice::Gathered { queue } => {
-                let transmit = &mut self.ports[port].queue(queue).transmit;
+                let q = self.ports[port].queue(queue);
+                q.packets += 1;
+                let transmit = &mut q.transmit;
                 (transmit.leaving, transmit.gathering) = (transmit.gathering, None);
                 if let Some(id) = transmit.leaving {
                     self.journeys.passes(id, Point::Gathered, t);
@@ -277,6 +280,7 @@ impl Books {
         frame: &mut impl Bytes,
     ) -> DropClass {
         if !why.stored {
+            self.ports[port].refused += 1;
             self.ledger.steered(packet.id, queue);
             self.ports[port].taps(packet.departed, Passage::In, (packet.id, queue), || frame.of(packet));
         }

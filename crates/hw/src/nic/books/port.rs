@@ -6,6 +6,7 @@ use super::ledger::QueueCounters;
 use super::timeline::{Record, Tracer, What};
 use super::Bytes;
 use crate::nic::notice::{Level, Notice};
+use crate::nic::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use crate::wire::{Passage, Tap};
 use std::collections::VecDeque;
 use wiretime_base::Ps;
@@ -80,6 +81,9 @@ pub struct QueueBook {
     pub driver: Driver,
     pub(super) transmit: TransmitBook,
     pub(super) delivered: u64,
+    pub(super) packets: u64,
+    reports: u64,
+    level: u32,
     /// Drops by class.
     pub dma_drops: u64,
     /// See above.
@@ -92,7 +96,17 @@ impl QueueBook {
     fn new() -> Self {
         let mut transmit = TransmitBook::default();
         transmit.stop();
-        Self { driver: Driver::new(), transmit, delivered: 0, dma_drops: 0, core_drops: 0, tx_drops: 0 }
+        Self {
+            driver: Driver::new(),
+            transmit,
+            delivered: 0,
+            packets: 0,
+            reports: 0,
+            level: 0,
+            dma_drops: 0,
+            core_drops: 0,
+            tx_drops: 0,
+        }
     }
 
     /// Counts a drop; the name of its class.
@@ -104,6 +118,14 @@ impl QueueBook {
         };
         *count += 1;
         name
+    }
+
+    /// What has been told of the queues.
+    pub(in crate::nic) fn stats(&self) -> (RxQueueStats, TxQueueStats) {
+        (
+            RxQueueStats { delivered: self.delivered, ..RxQueueStats::default() },
+            TxQueueStats { packets: self.packets, write_backs: self.reports, level: self.level.into() },
+        )
     }
 
     /// What the ledger balances against.
@@ -132,6 +154,11 @@ pub struct PortBook {
     outgoing: VecDeque<Option<u64>>,
     /// Frames that came from the wire.
     pub(in crate::nic) arrived: u64,
+    /// Of these, those that were not taken, and those that were refused at once.
+    pub(super) filtered: u64,
+    pub(super) refused: u64,
+    /// Frames that left, and their bytes.
+    sent: [u64; 2],
 }
 
 impl PortBook {
@@ -144,6 +171,9 @@ impl PortBook {
             last_drop: 0,
             outgoing: VecDeque::with_capacity(256),
             arrived: 0,
+            filtered: 0,
+            refused: 0,
+            sent: [0; 2],
         }
     }
 
@@ -174,6 +204,23 @@ impl PortBook {
         self.taps(t, Passage::Out, (id, queue), || frame);
         self.timeline.note(t, What::Frame { id, until, bytes, out: true });
         self.outgoing.push_back(carried);
+        self.sent[0] += 1;
+        self.sent[1] += u64::from(bytes);
+    }
+
+    /// What has been told of the paths.
+    pub(in crate::nic) fn stats(&self) -> (ReceiveStats, TransmitStats) {
+        let sum = |count: fn(&QueueBook) -> u64| self.queues.iter().map(count).sum();
+        let receive = ReceiveStats {
+            frames: self.arrived,
+            filtered: self.filtered,
+            refused: self.refused,
+            out_of_buffer: sum(|q| q.core_drops + q.tx_drops),
+            delivered: sum(|q| q.delivered),
+            ..ReceiveStats::default()
+        };
+        let [frames, bytes] = self.sent;
+        (receive, TransmitStats { frames, bytes, write_backs: sum(|q| q.reports), ..TransmitStats::default() })
     }
 
     /// The next frame has left: the packet that it carries.
@@ -200,14 +247,17 @@ impl PortBook {
                 q.transmit.posted(t, count);
                 q.driver.posts(t, count);
                 q.transmit.level(level);
+                q.level = level.posted;
                 self.timeline.note(t, What::Doorbell { queue, transmit: true });
                 self.timeline.note(t, What::TxRing { queue, posted: level.posted });
             }
             Notice::Begun { queue } => self.queue(queue).transmit.begun(t),
             Notice::Finished { queue, reported, level } => {
-                let transmit = &mut self.queue(queue).transmit;
-                transmit.finished(reported);
-                transmit.level(level);
+                let q = self.queue(queue);
+                q.transmit.finished(reported);
+                q.transmit.level(level);
+                q.level = level.posted;
+                q.reports += u64::from(reported);
                 self.timeline.note(t, What::TxRing { queue, posted: level.posted });
             }
             Notice::Stopped { queue } => self.queue(queue).transmit.stop(),

@@ -32,7 +32,7 @@ impl<D: Device> Port<D> {
     /// Counters; `queues` of them by queue.
     pub(super) fn counters(&self, queues: usize, books: &Books) -> PortStats {
         let queue = |(i, book): (u16, &QueueBook)| {
-            let (receive, transmit) = self.device.queue_stats(i);
+            let (receive, transmit) = self.device.queue_stats(i, book.stats());
             QueueStats {
                 receive: RxQueueStats {
                     dma_drops: book.dma_drops,
@@ -45,7 +45,7 @@ impl<D: Device> Port<D> {
                 driver: book.driver.stats.clone(),
             }
         };
-        let (receive, transmit) = self.device.stats();
+        let (receive, transmit) = self.device.stats(books.ports[self.index].stats());
         let queues = queues.min(self.device.queues());
         PortStats {
             receive,
@@ -61,7 +61,7 @@ impl<D: Device> Port<D> {
         let mut sum = [self.device.fifo().0, 0, 0, 0];
         for (queue, book) in (0..).zip(&books.ports[self.index].queues).take(self.device.queues()) {
             if self.device.is_on(queue) {
-                let (receive, transmit) = self.device.queue_stats(queue);
+                let (receive, transmit) = self.device.queue_stats(queue, book.stats());
                 sum[1] += receive.free;
                 sum[2] += book.driver.waiting() as u64;
                 sum[3] += transmit.level;
@@ -74,12 +74,12 @@ impl<D: Device> Port<D> {
     pub(super) fn balance(&self, books: &Books) -> Vec<String> {
         let book = &books.ports[self.index];
         let mut queues: Vec<_> = book.queues.iter().map(QueueBook::counters).collect();
-        for (queue, counters) in (0..).zip(&mut queues).take(self.device.queues()) {
-            counters.delivered = self.device.queue_stats(queue).0.delivered;
+        for ((queue, counters), book) in (0..).zip(&mut queues).zip(&book.queues).take(self.device.queues()) {
+            counters.delivered = self.device.queue_stats(queue, book.stats()).0.delivered;
         }
         let model = ModelCounters {
             arrived: book.arrived,
-            filtered: self.device.stats().0.filtered,
+            filtered: self.device.stats(book.stats()).0.filtered,
             fifo_packets: self.device.fifo().1,
             returned: books.returned.get(self.index).copied().unwrap_or(0),
             queues,

@@ -282,11 +282,11 @@ impl<C: Controller> Device for Intel<C> {
             .collect()
     }
 
-    fn stats(&self) -> (ReceiveStats, TransmitStats) {
+    fn stats(&self, _: (ReceiveStats, TransmitStats)) -> (ReceiveStats, TransmitStats) {
         (self.receive.stats(), self.transmit.stats.clone())
     }
 
-    fn queue_stats(&self, queue: u16) -> (RxQueueStats, TxQueueStats) {
+    fn queue_stats(&self, queue: u16, _: (RxQueueStats, TxQueueStats)) -> (RxQueueStats, TxQueueStats) {
         let (rx, tx) = (&self.receive.queues[usize::from(queue)], &self.transmit.queues[usize::from(queue)]);
         let entries = |side| self.registers.ring(side, queue).entries;
         (
