@@ -22,7 +22,7 @@ CARGO = {
     "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
     "base": ["test", "-q", "-p", "wiretime-base"],
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "closed_forms"],
-    "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa"],
+    "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa", "-p", "wiretime-experiment"],
 }
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 

@@ -22,7 +22,7 @@ AARCH64 = re.compile(
 )
 
 
-@pytest.mark.parametrize("crate", ["base", "hw", "qemu", "capture", "py"])
+@pytest.mark.parametrize("crate", ["base", "hw", "qemu", "capture", "experiment", "py"])
 def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
     """The engine says once which it drives."""
     found = [line.strip() for _, line in lines(crate) if AARCH64.search(line)]
@@ -32,7 +32,13 @@ def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
 
 @pytest.mark.parametrize(
     ("crate", "allowed"),
-    [("base", set()), ("hw", {"base"}), ("isa", {"base", "hw"}), ("capture", {"base", "hw"})],
+    [
+        ("base", set()),
+        ("hw", {"base"}),
+        ("isa", {"base", "hw"}),
+        ("capture", {"base", "hw"}),
+        ("experiment", {"base", "hw", "capture"}),
+    ],
 )
 def test_lower_layers_know_no_higher_one(crate: str, allowed: set[str]) -> None:
     used = {name for _, line in lines(crate) for name in re.findall(r"\bwiretime_(\w+?)\b(?=::|;)", line)}
@@ -44,8 +50,36 @@ def test_one_word_for_one_thing() -> None:
     words = ["Account", "Cause", "Class", "Control", "Engine", "Port", "Ring", "Shared", "Verdict"]
     defined = [
         match[1]
-        for crate in ("base", "hw", "isa", "qemu", "capture", "py")
+        for crate in ("base", "hw", "isa", "qemu", "capture", "experiment", "py")
         for _, line in lines(crate)
         if (match := re.match(r"\s*(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type) (\w+)", line))
     ]
     assert not [word for word in words if defined.count(word) > 1]
+
+
+INTEL = re.compile(r"intel|e1000|ixgbe|82540|82599|8254x|\bRDT\b|\bTDT\b", re.I)
+# A bench and what is told of DPDK's programs by the name of a NIC say which they have.
+NAMED = {"loopback.rs", "catalogue.rs", "pci.rs", "testing.rs"}
+
+
+def test_no_word_of_a_family_of_nics_outside_its_folder() -> None:
+    hw = CRATES / "hw" / "src"
+    found = {
+        f"{file.relative_to(hw)}: {line.strip()}"
+        for file, line in lines("hw/src")
+        if INTEL.search(line)
+        and not line.strip().startswith("//")
+        and "devices" not in file.parts
+        and file.name not in NAMED
+        and "params" not in file.parts
+    }
+    assert not found
+
+
+def test_paths_keep_no_books() -> None:
+    """Devices, blocks and the MAC tell; they name nothing of who listens."""
+    folder = CRATES / "hw" / "src" / "nic"
+    told = [*sorted((folder / "devices" / "intel").rglob("*.rs")), *sorted((folder / "blocks").glob("*.rs"))]
+    told += [folder / "device.rs", folder / "mac.rs", folder / "notice.rs"]
+    words = re.compile(r"\bbooks::|\bLedger\b|\bJourneys\b|\bTracer\b|\bTap\b|\bDropClass")
+    assert not [f"{f.name}: {line}" for f in told for line in f.read_text().splitlines() if words.search(line)]

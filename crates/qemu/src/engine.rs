@@ -1,7 +1,7 @@
 //! The engine's state, and the one place that hands it out.
 
 use crate::api::{self, Info};
-use crate::control::{Config, Control};
+use crate::control::Config;
 use crate::internals::{self, Cpu};
 use crate::run::Run;
 use crate::translate::Blocks;
@@ -10,6 +10,7 @@ use crate::vfio;
 use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void, CStr};
 use std::ptr;
+use wiretime_experiment::Channel;
 use wiretime_isa::{AArch64, Isa, Registers};
 
 /// The instruction set of the guest: this engine is built for one.
@@ -25,7 +26,7 @@ pub struct Engine {
     pub turns: Turns,
     pub blocks: Blocks,
     pub run: Run,
-    pub control: Control,
+    pub channel: Channel,
     /// Those that the instruction set asks for.
     registers: [*mut c_void; REGISTERS],
     register_buffer: *mut api::GByteArray,
@@ -56,21 +57,20 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
     if !info.system_emulation || target != Guest::TARGET {
         return Err(format!("only qemu-system-{} can be driven, this is {target}", Guest::TARGET));
     }
-    let config = Config::load(args)?;
+    let mut config = Config::load(args)?;
     if config.run.chaos {
         std::thread::spawn(chaos);
     }
-    let control = Control::open(&config)?;
-    let run = Run::new(&config, info.smp_vcpus.max(1) as usize)?;
+    let run = Run::new(&mut config, info.smp_vcpus.max(1) as usize)?;
     vfio::serve(config.nic_fds, config.control_fd, &run)?;
     let engine = Engine {
         id,
         current_cpu: ptr::null(),
         vcpus: Vec::new(),
-        turns: Turns::new(run.boot_quantum()),
+        turns: Turns::new(run.experiment.boot_quantum()),
         blocks: Blocks::default(),
         run,
-        control,
+        channel: Channel::new(config.output, config.input),
         registers: [ptr::null_mut(); REGISTERS],
         // SAFETY: glib is part of QEMU.
         register_buffer: unsafe { api::g_byte_array_new() },

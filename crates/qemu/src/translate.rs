@@ -83,7 +83,7 @@ pub extern "C" fn flushed(_: *mut c_void) {
 /// QEMU has translated a block.
 pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     let e = engine();
-    let full = e.run.full_timing();
+    let full = e.run.experiment.full_timing();
     // SAFETY: QEMU's block, valid during this callback.
     let (count, vaddr) = unsafe {
         let n = api::qemu_plugin_tb_n_insns(tb);

@@ -1,49 +1,39 @@
-//! A run: its stages, the models it drives, and what is measured when.
+//! A run in QEMU: the machine that it drives, the experiment that it is part of, and what only QEMU's guest has.
 //!
-//! - `stage`: from boot to the end, decided at window boundaries.
-//! - `far`: what is at the other end of the wire, where it is outside.
-//! - `nics`: places, time, interrupts of NICs.
+//! - `nics`: places and interrupts of NICs.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
-//! - `pages`: the guest's page tables, for the TLB models.
-//! - `profile`: cycles by block.
-//! - `report`: the result.
+//! - `addresses`: the guest's page tables, for the TLB models.
+//! - `processor`: processor time by kind. `profile`: cycles by block.
+//! - `window`: what is decided between windows.
 
 mod addresses;
-mod capture;
-mod far;
 mod hidden;
 mod nics;
 mod processor;
 mod profile;
-mod report;
-mod stage;
+mod window;
 
 pub use addresses::{locate, read_translation, Addresses};
 pub use hidden::Translations;
 pub use processor::{look, CoreTime};
 pub use profile::Profile;
-pub use stage::{at_exit, window_tick, Stage};
+pub use window::{at_exit, window_tick};
 
-use crate::control::{Config, RunSettings, StartAt, Timing};
+use crate::control::Config;
 use crate::memory::GuestRam;
 use crate::translate::Block;
 use crate::turns::Vcpu;
 use crate::vfio::{ControlDevice, Nics};
-use report::Snapshot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, StageTrace};
+use wiretime_experiment::{Experiment, Times};
+use wiretime_hw::core::BlockRef;
 use wiretime_hw::machine::{Hold, Machine};
-use wiretime_hw::params::Platform;
 
-/// Window while the guest boots: nothing depends on its length but how often vCPUs alternate.
-const BOOT_QUANTUM: Ps = 10_000_000;
-
-/// The models and the state of a run.
+/// The models and what is known of the guest.
 pub struct Run {
-    pub settings: RunSettings,
-    platform: Platform,
-    stage: Stage,
+    /// Settings, stages, results.
+    pub experiment: Experiment,
     /// Cores, memory, NICs.
     pub machine: Machine<Nics>,
     /// Interrupt pins of the NICs in QEMU, and interrupts raised, messages included.
@@ -59,30 +49,11 @@ pub struct Run {
     instructions: Vec<u64>,
     timed_instructions: u64,
     hash: u64,
-    /// Processor time by kind, by vCPU.
+    /// Processor time by kind, by vCPU, and how it is found.
+    times: Vec<Times>,
     core_times: Vec<CoreTime>,
-    start: Option<Snapshot>,
-    end: Option<Snapshot>,
-    /// Snapshots inside the measurement, where a time series is wanted.
-    series: Vec<Snapshot>,
-    /// Cycles by block, where a profile is wanted; and whether they are charged now.
+    /// Cycles by block, where a profile is wanted.
     pub profile: Profile,
-    /// What became of all packets, before the program stops and resets the device.
-    totals: Option<report::PacketTotals>,
-    /// Fill of FIFOs and rings over the measurement.
-    occupancy: Vec<Vec<[u64; 4]>>,
-    /// Stages of instructions in the timeline's window, by core.
-    pipelines: Vec<(usize, StageTrace)>,
-    /// Between points of it.
-    occupancy_step: Ps,
-    clocks: stage::Clocks,
-    begin: Ps,
-    /// When the traffic stopped, or the guest was asked to.
-    stopped: Ps,
-    /// The capture of the wire, where one is wanted.
-    capture: Option<capture::Capture>,
-    /// What is at the other end of the wire, where it is outside.
-    outside: far::Outside,
 }
 
 fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,15 +65,12 @@ impl Run {
     ///
     /// # Errors
     /// One line that names what cannot be built.
-    pub fn new(config: &Config, cores: usize) -> Result<Self, String> {
+    pub fn new(config: &mut Config, cores: usize) -> Result<Self, String> {
         let (p, s) = (&config.platform, &config.run);
-        let nics = Nics::new(p, s)?;
-        let machine = Machine::new(p, cores, nics);
+        let machine = Machine::new(p, cores, Nics::new(p, s)?);
         let pins = machine.nics.nics().slots.iter().map(|_| nics::Pin::default()).collect();
         Ok(Self {
-            settings: s.clone(),
-            platform: p.clone(),
-            stage: Stage::Boot,
+            experiment: Experiment::new(p, s, config.capture.take(), config.far.take())?,
             machine,
             pins,
             interrupts: 0,
@@ -113,20 +81,9 @@ impl Run {
             instructions: vec![0; cores],
             timed_instructions: 0,
             hash: 0xcbf2_9ce4_8422_2325,
+            times: vec![Times::default(); cores],
             core_times: vec![CoreTime::default(); cores],
-            start: None,
-            end: None,
-            series: Vec::new(),
             profile: Profile::default(),
-            totals: None,
-            occupancy: Vec::new(),
-            pipelines: Vec::new(),
-            clocks: stage::Clocks::default(),
-            occupancy_step: 1,
-            begin: 0,
-            stopped: 0,
-            outside: far::Outside::new(s.far, config.far(), p)?,
-            capture: config.capture().map(|file| capture::Capture::new(file, p)),
         })
     }
 
@@ -135,36 +92,18 @@ impl Run {
         self.control.clone()
     }
 
-    /// The first window's length.
-    pub fn boot_quantum(&self) -> Ps {
-        if self.settings.timing == Timing::Always {
-            self.platform.quantum()
-        } else {
-            BOOT_QUANTUM
-        }
-    }
-
-    /// Whether blocks are translated for full timing now.
-    pub fn full_timing(&self) -> bool {
-        match self.settings.timing {
-            Timing::Always => true,
-            Timing::Full => self.stage == Stage::Traffic,
-            Timing::Blocks => false,
-        }
-    }
-
     /// Whether software prefetches and line zeroing are looked at.
     pub fn sees_hidden_accesses(&self) -> bool {
-        !self.settings.ignore_hidden_accesses
+        !self.experiment.settings.ignore_hidden_accesses
     }
     /// Whether processor time is told by kind: where the kernel does the work.
     #[inline]
     pub fn by_kind(&self) -> bool {
-        self.settings.processor_time
+        self.experiment.settings.processor_time
     }
     /// Whether idle time passes at host speed.
     pub fn host_speed(&self) -> bool {
-        self.settings.host_speed
+        self.experiment.settings.host_speed
     }
 
     /// Times instructions of `block` up to `upto`, which vCPU `index` has executed.
@@ -177,7 +116,7 @@ impl Run {
         self.instructions[index] += count;
         self.hash = (self.hash ^ (block.page_offset(v.timed) | (index as u64) << 12 | count << 20))
             .wrapping_mul(0x0000_0100_0000_01b3);
-        if block.ops.is_empty() || !self.full_timing() {
+        if block.ops.is_empty() || !self.experiment.full_timing() {
             v.local += count * self.boot_instruction;
         } else {
             self.timed_instructions += count;
@@ -190,7 +129,7 @@ impl Run {
             let (before, from) = (core.cycle(), v.local);
             self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
             let core = &self.machine.cores[index];
-            if self.profile.on {
+            if self.experiment.profiling() {
                 block.cycles.set(block.cycles.get() + core.cycle() - before);
                 block.executed.set(block.executed.get() + count);
                 block.profiled_at.set(v.vaddr);
@@ -208,19 +147,10 @@ impl Run {
         }
     }
 
-    fn full_timing_of(&self, stage: Stage) -> bool {
-        self.settings.timing == Timing::Always || stage == Stage::Traffic && self.settings.timing == Timing::Full
-    }
-
     /// An exception or interrupt was taken.
     pub fn exception_taken(&mut self, index: usize) {
-        if self.full_timing() {
+        if self.experiment.full_timing() {
             self.machine.cores[index].exception();
         }
-    }
-
-    /// Whether the measurement begins by a mark of the guest.
-    fn starts_at(&self) -> StartAt {
-        self.settings.start_at
     }
 }

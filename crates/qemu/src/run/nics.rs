@@ -1,8 +1,7 @@
-//! How a run drives the NICs: places, time, interrupts.
+//! How a run drives the NICs: register pages, time, interrupts.
 
-use super::far::Outside;
 use super::Run;
-use crate::internals;
+use crate::{clock, internals};
 use std::ffi::{c_void, CString};
 use wiretime_base::Ps;
 use wiretime_hw::machine::Hold;
@@ -21,11 +20,6 @@ impl Default for Pin {
 }
 
 impl Run {
-    /// Full timing begins: finds out where BARs, shared pages and receive rings are.
-    pub fn find_places(&mut self) {
-        self.machine.find_places(self.platform.nic.interface, self.settings.mapped_doorbells);
-    }
-
     /// The word at `paddr` of the shared pages, as the guest has just written it.
     pub fn device_page_value(&self, paddr: u64) -> u32 {
         let Some((nic, offset)) = self.machine.place(paddr) else { return 0 };
@@ -34,25 +28,15 @@ impl Run {
 
     /// Simulates the devices up to `end`.
     pub fn advance_devices(&mut self, end: Ps) {
-        if matches!(self.outside, Outside::Nothing) {
-            self.simulate_devices(end);
-        } else {
-            self.advance_with_far_end(end);
-        }
-    }
-
-    /// Simulates them with what has come from the far end of the wire so far.
-    pub fn simulate_devices(&mut self, end: Ps) {
-        let untimed = !self.full_timing_of(self.stage);
-        self.machine.advance(end, untimed);
+        self.experiment.advance(end, clock::published(), &mut self.machine);
         if let Some(slot) = self.machine.nics.nics().slots.last() {
             self.ram = slot.guest;
         }
     }
 
-    /// When a device acts next, as far as is known here.
-    pub fn own_device_time(&self) -> Option<Ps> {
-        self.machine.next_time().into_iter().chain(self.boundary()).min()
+    /// All vCPUs sleep: when a device acts next, unless the timer at `timer` comes before.
+    pub fn next_device_time(&mut self, timer: Option<Ps>) -> Option<Ps> {
+        self.experiment.next_time(timer, clock::published(), &mut self.machine)
     }
 
     /// Whether a NIC wants an interrupt that it does not have.

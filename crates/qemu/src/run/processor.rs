@@ -15,17 +15,13 @@ const EVERY: Ps = 1_000_000;
 const SOFTIRQ: u32 = 0x100;
 const HARDIRQ: u32 = 0xf_0000;
 
-/// Names of [`Times`], in order; idle is the rest.
-pub const KINDS: [&str; 4] = ["user_ps", "system_ps", "softirq_ps", "irq_ps"];
+/// In the order of [`wiretime_experiment::KINDS`].
 const USER: usize = 0;
 const SYSTEM: usize = 1;
 const SOFT: usize = 2;
 const IRQ: usize = 3;
 
-/// Time of a core by kind, in ps.
-pub type Times = [u64; KINDS.len()];
-
-/// What the time of one vCPU went to.
+/// How it is found what the time of one vCPU went to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoreTime {
     next: Ps,
@@ -33,8 +29,6 @@ pub struct CoreTime {
     slept: Ps,
     idle_task: u64,
     woken: bool,
-    /// What it comes to.
-    pub times: Times,
 }
 
 impl CoreTime {
@@ -76,8 +70,9 @@ fn sample(e: &mut Engine, index: usize) {
     let a = &mut e.run.core_times[index];
     let elapsed = local.saturating_sub(a.last).saturating_sub(a.slept);
     if let Some(kind) = kind.filter(|_| a.last > 0) {
-        a.times[kind] += elapsed;
+        e.run.times[index][kind] += elapsed;
     }
+    let a = &mut e.run.core_times[index];
     (a.last, a.next, a.slept, a.woken) = (local, local + EVERY, 0, false);
 }
 

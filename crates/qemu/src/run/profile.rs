@@ -11,8 +11,6 @@ const PAGE: u64 = 4096;
 /// Cycles and instructions by block.
 #[derive(Default)]
 pub struct Profile {
-    /// Whether blocks are charged now.
-    pub on: bool,
     /// By physical and virtual address.
     blocks: BTreeMap<(u64, u64), (u64, u64)>,
 }

@@ -1,12 +1,12 @@
 //! The NICs as PCI functions of this process: their register pages, memory and traces, and one set of books together.
 
 use super::PciDevice;
-use crate::control::{Role, RunSettings};
 use crate::memory::{GuestRam, SharedPages};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_capture::Trace;
+use wiretime_experiment::{Role, RunSettings};
 use wiretime_hw::machine::{Hold, Nics as Parts, Slot};
 use wiretime_hw::nic::{devices, shared_pages, BookSettings, Place};
 use wiretime_hw::params::Platform;

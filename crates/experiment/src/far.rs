@@ -8,16 +8,15 @@
 //!
 //! A TAP's frames come whenever the world sends them: nothing about such a run is deterministic.
 
-use super::{Run, Stage};
-use crate::clock;
-use crate::control::FarEnd;
+use crate::settings::FarEnd;
+use crate::stages::{Driven, Experiment, Stage};
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send, MsgFlags};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use wiretime_base::Ps;
-use wiretime_hw::machine::Hold;
+use wiretime_hw::machine::{Hold, Machine};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
 
@@ -193,46 +192,57 @@ fn read_tap(tap: &mut File) -> Vec<Vec<u8>> {
     frames
 }
 
-impl Run {
+impl Experiment {
     /// The wire is whole from `t` on.
-    pub fn plug(&mut self, t: Ps) {
+    pub(crate) fn plug(&mut self, t: Ps) {
         if let Outside::Host(host) = &mut self.outside {
             host.zero = Some(t);
         }
     }
 
     /// And is cut.
-    pub fn unplug(&mut self) {
+    pub(crate) fn unplug(&mut self) {
         if let Outside::Host(host) = &mut self.outside {
             host.bye();
         }
     }
 
     /// Frames from and to the far end, where it is outside.
-    pub fn far_frames(&self) -> Option<[u64; 2]> {
-        let far = (self.settings.far != FarEnd::None).then(|| self.machine.nics.nics().slots[0].nic.far_stats())?;
+    pub(crate) fn far_frames<H: Hold>(&self, d: &Driven<'_, H>) -> Option<[u64; 2]> {
+        let far = (self.settings.far != FarEnd::None).then(|| d.machine.nics.nics().slots[0].nic.far_stats())?;
         Some([far.frames_in, far.frames_out])
     }
 
     /// Whether the other host has gone without a word.
-    pub fn far_end_lost(&self) -> bool {
+    pub(crate) fn far_end_lost(&self) -> bool {
         matches!(&self.outside, Outside::Host(h) if h.lost)
     }
 
-    /// Devices up to `end`, as far as the far end lets them, until it does.
+    /// Simulates the devices up to `end`, as far as the far end lets them, until it does. It is `now`.
+    pub fn advance<H: Hold>(&mut self, end: Ps, now: Ps, machine: &mut Machine<H>) {
+        if matches!(self.outside, Outside::Nothing) {
+            self.simulate(end, machine);
+        } else {
+            self.advance_with_far_end(end, now, machine);
+        }
+    }
+
+    fn simulate<H: Hold>(&self, end: Ps, machine: &mut Machine<H>) {
+        machine.advance(end, !self.full_timing_of(self.stage));
+    }
+
     #[cold]
-    pub fn advance_with_far_end(&mut self, end: Ps) {
+    fn advance_with_far_end<H: Hold>(&mut self, end: Ps, now: Ps, machine: &mut Machine<H>) {
         match std::mem::replace(&mut self.outside, Outside::Nothing) {
-            Outside::Nothing => self.simulate_devices(end),
+            Outside::Nothing => self.simulate(end, machine),
             Outside::Tap(mut tap) => {
-                let now = clock::published();
                 let frames = read_tap(&mut tap);
                 if self.stage == Stage::Traffic {
                     let frames = frames.into_iter().map(|f| (now, f)).collect();
-                    self.machine.nics.nics().slots[0].nic.far_brings(frames);
+                    machine.nics.nics().slots[0].nic.far_brings(frames);
                 }
-                self.simulate_devices(end);
-                for (_, frame) in self.machine.nics.nics().slots[0].nic.to_far() {
+                self.simulate(end, machine);
+                for (_, frame) in machine.nics.nics().slots[0].nic.to_far() {
                     let _ = tap.write(&frame); // a world that does not listen is nothing to us
                 }
                 self.outside = Outside::Tap(tap);
@@ -240,8 +250,8 @@ impl Run {
             Outside::Host(mut host) => {
                 while host.zero.is_some() {
                     let step = end.min(host.known());
-                    self.simulate_devices(step);
-                    let nic = &mut self.machine.nics.nics().slots[0].nic;
+                    self.simulate(step, machine);
+                    let nic = &mut machine.nics.nics().slots[0].nic;
                     host.tell(step + nic.foresight(), nic.to_far().into_iter(), step < end);
                     if step >= end {
                         break;
@@ -249,26 +259,31 @@ impl Run {
                     nic.far_brings(host.listen());
                 }
                 if host.zero.is_none() {
-                    self.simulate_devices(end);
-                    drop(self.machine.nics.nics().slots[0].nic.to_far());
+                    self.simulate(end, machine);
+                    drop(machine.nics.nics().slots[0].nic.to_far());
                 }
                 self.outside = Outside::Host(host);
             }
         }
     }
 
-    /// All cores sleep: when a device acts next, unless the timer at `timer` comes before.
-    pub fn next_device_time(&mut self, timer: Option<Ps>) -> Option<Ps> {
-        let own = self.own_device_time();
+    /// When a device acts next, or the measurement begins or ends, as far as is known here.
+    fn own_time<H: Hold>(&self, machine: &Machine<H>) -> Option<Ps> {
+        machine.next_time().into_iter().chain(self.boundary()).min()
+    }
+
+    /// All cores sleep at `now`: when a device acts next, unless the timer at `timer` comes before.
+    pub fn next_time<H: Hold>(&mut self, timer: Option<Ps>, now: Ps, machine: &mut Machine<H>) -> Option<Ps> {
+        let own = self.own_time(machine);
         match std::mem::replace(&mut self.outside, Outside::Nothing) {
             Outside::Nothing => own,
             Outside::Tap(tap) => {
                 self.outside = Outside::Tap(tap);
-                let look = clock::published() + TAP_POLL;
+                let look = now + TAP_POLL;
                 Some(own.map_or(look, |own| own.min(look)))
             }
             Outside::Host(mut host) => {
-                let found = self.wait_for_host(&mut host, timer);
+                let found = self.wait_for_host(&mut host, timer, machine);
                 self.outside = Outside::Host(host);
                 found
             }
@@ -276,15 +291,15 @@ impl Run {
     }
 
     /// Listens until the next thing to happen here is known. Cores that sleep ring no doorbell before something wakes them.
-    fn wait_for_host(&mut self, host: &mut Host, timer: Option<Ps>) -> Option<Ps> {
+    fn wait_for_host<H: Hold>(&mut self, host: &mut Host, timer: Option<Ps>, machine: &mut Machine<H>) -> Option<Ps> {
         let lookahead = self.platform.lookahead();
         loop {
-            let own = self.own_device_time();
+            let own = self.own_time(machine);
             let (device, timer, known) = (own.unwrap_or(Ps::MAX), timer.unwrap_or(Ps::MAX), host.known());
             if host.zero.is_none() || device.min(timer) < known || host.theirs == BYE {
                 return own;
             }
-            let nic = &mut self.machine.nics.nics().slots[0].nic;
+            let nic = &mut machine.nics.nics().slots[0].nic;
             let leaves = device.min(timer.min(known).saturating_add(lookahead));
             host.tell(leaves.saturating_add(nic.foresight()), std::iter::empty(), true);
             nic.far_brings(host.listen());

@@ -1,139 +1,17 @@
 //! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
 
-use super::processor::{Times, KINDS};
-use super::{lock, Run};
-use crate::control::{FarEnd, Role, RunSettings};
-use crate::engine::Guest;
-use crate::memory::GuestRam;
-use serde_json::{json, Map, Value};
+use crate::settings::{FarEnd, Role, RunSettings};
+use crate::snapshot::{series, statistics, Snapshot};
+use crate::stages::{Driven, Experiment, Program};
+use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::{CoreStats, StageTrace, Stages, StallStats, TlbStats};
+use wiretime_hw::core::{StageTrace, Stages};
 use wiretime_hw::machine::{Hold, Nics};
-use wiretime_hw::memory::GuestMemory;
-use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
-use wiretime_hw::nic::{
-    Counts, DropState, FlowCounts, Lateness, PortStats, QueueStats, RxQueueStats, Which, FLOWS_TOLD,
-};
+use wiretime_hw::nic::{Counts, DropState, FlowCounts, Lateness, PortStats, RxQueueStats, Which, FLOWS_TOLD};
 use wiretime_hw::params::Interface;
 use wiretime_hw::wire::Latencies;
-use wiretime_isa::Isa;
-
-/// All counters at one time.
-pub struct Snapshot {
-    pub time: Ps,
-    pub cores: Vec<CoreStats>,
-    pub private: Vec<PrivateStats>,
-    pub stalls: Vec<StallStats>,
-    pub tlbs: Vec<TlbStats>,
-    pub memory: MemoryStats,
-    pub objects: ObjectStats,
-    pub dram: DramStats,
-    pub ports: Vec<PortStats>,
-    pub instructions: Vec<u64>,
-    pub times: Vec<Times>,
-    pub hash: u64,
-}
-
-fn group<G: StatGroup>(from: &G, to: &G) -> Value {
-    let names = G::STATS.iter().map(|s| s.name.to_owned());
-    Value::Object(names.zip(to.since(from).values().into_iter().map(Value::from)).collect::<Map<_, _>>())
-}
-
-/// The sum of a group over ports, of what happened between two times.
-fn summed<'a, G: StatGroup + 'a>(pairs: impl Iterator<Item = (&'a G, &'a G)>) -> Value {
-    let mut sum = vec![0u64; G::STATS.len()];
-    for (from, to) in pairs {
-        sum.iter_mut().zip(to.since(from).values()).for_each(|(s, v)| *s = s.wrapping_add(v));
-    }
-    Value::Object(G::STATS.iter().zip(sum).map(|(s, v)| (s.name.to_owned(), v.into())).collect::<Map<_, _>>())
-}
-
-fn queue(a: &QueueStats, b: &QueueStats) -> Value {
-    json!({
-        "receive": group(&a.receive, &b.receive),
-        "transmit": group(&a.transmit, &b.transmit),
-        "driver": group(&a.driver, &b.driver),
-    })
-}
-
-fn port(a: &PortStats, b: &PortStats) -> Value {
-    let queues: Vec<Value> = a.queues.iter().zip(&b.queues).map(|(a, b)| queue(a, b)).collect();
-    json!({
-        "receive": group(&a.receive, &b.receive),
-        "transmit": group(&a.transmit, &b.transmit),
-        "io": group(&a.io, &b.io),
-        "queues": queues,
-    })
-}
-
-/// Idle is the rest.
-fn processor_time(a: &Times, b: &Times, elapsed: Ps) -> Value {
-    let mut kinds: Map<String, Value> =
-        KINDS.iter().zip(a.iter().zip(b)).map(|(name, (a, b))| ((*name).to_owned(), (b - a).into())).collect();
-    let busy: u64 = a.iter().zip(b).map(|(a, b)| b - a).sum();
-    kinds.insert("idle_ps".into(), elapsed.saturating_sub(busy).into());
-    Value::Object(kinds)
-}
-
-fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
-    let core = |i: usize| {
-        json!({
-            "core": group(&a.cores[i], &b.cores[i]),
-            "stalls": group(&a.stalls[i], &b.stalls[i]),
-            "tlb": group(&a.tlbs[i], &b.tlbs[i]),
-            "caches": group(&a.private[i], &b.private[i]),
-            "processor_time": processor_time(&a.times[i], &b.times[i], b.time - a.time),
-        })
-    };
-    let cores: Vec<Value> = (0..a.cores.len()).map(core).collect();
-    json!({
-        "time_ps": b.time - a.time,
-        "cores": cores,
-        "memory": group(&a.memory, &b.memory),
-        "objects": group(&a.objects, &b.objects),
-        "dram": group(&a.dram, &b.dram),
-        "receive": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.receive, &b.receive))),
-        "transmit": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.transmit, &b.transmit))),
-        "io": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.io, &b.io))),
-        "far": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.far, &b.far))),
-        "ports": a.ports.iter().zip(&b.ports).map(|(a, b)| port(a, b)).collect::<Vec<_>>(),
-    })
-}
-
-/// The steps of the time series: counters over each, by their path in `statistics`; those that never move are left out.
-fn series(run: &Run, first: &Snapshot) -> Option<Value> {
-    if run.series.is_empty() {
-        return None;
-    }
-    // The last step ends with the measurement, whole or not.
-    let end = run.end.as_ref().filter(|end| run.series.last().is_some_and(|last| last.time < end.time));
-    let points: Vec<&Snapshot> = std::iter::once(first).chain(&run.series).chain(end).collect();
-    let steps: Vec<BTreeMap<String, u64>> = points
-        .windows(2)
-        .map(|w| {
-            let mut flat = BTreeMap::new();
-            flatten("", &statistics(w[0], w[1]), &mut flat);
-            flat
-        })
-        .collect();
-    let moving: Vec<&String> = steps[0].keys().filter(|k| steps.iter().any(|s| s.get(*k) != Some(&0))).collect();
-    let rows: Vec<Vec<u64>> =
-        steps.iter().map(|s| moving.iter().map(|k| s.get(*k).copied().unwrap_or(0)).collect()).collect();
-    Some(json!({ "interval": run.settings.interval, "columns": moving, "rows": rows }))
-}
-
-fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, u64>) {
-    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(k, v)| flatten(&join(k), v, into)),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, v)| flatten(&join(&i.to_string()), v, into)),
-        _ => {
-            into.insert(path.to_owned(), value.as_u64().unwrap_or(0));
-        }
-    }
-}
 
 /// Three digits are what the histogram keeps; the mean is exact.
 fn ns(ps: Ps) -> f64 {
@@ -185,7 +63,7 @@ pub struct PacketTotals {
 }
 
 /// Closes the books.
-pub fn packet_totals(nics: &Nics<GuestRam>, settings: &RunSettings) -> PacketTotals {
+pub fn packet_totals<G>(nics: &Nics<G>, settings: &RunSettings) -> PacketTotals {
     let ledger = &nics.books.ledger;
     let mut violations = ledger.violations();
     violations.extend(nics.slots.iter().flat_map(|s| s.nic.audit(&nics.books)));
@@ -202,7 +80,7 @@ pub fn packet_totals(nics: &Nics<GuestRam>, settings: &RunSettings) -> PacketTot
 }
 
 /// By port and queue: the cohort, bursts, replenishments, transitions of what was full at drops.
-fn ports(nics: &Nics<GuestRam>, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
+fn ports<G>(nics: &Nics<G>, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
     let one = |(i, (counts, queues)): (usize, &(Counts, Vec<Counts>))| {
         let (nic, book) = (&nics.slots[i].nic, &nics.books.ports[i]);
@@ -240,7 +118,7 @@ fn ports(nics: &Nics<GuestRam>, totals: &PacketTotals, duration_ns: f64) -> Vec<
 }
 
 /// Fill of FIFOs and rings over the measurement: a table a port.
-fn occupancy(run: &Run) -> Value {
+fn occupancy(run: &Experiment) -> Value {
     let step = run.occupancy_step;
     let ports = run.occupancy.first().map_or(0, Vec::len);
     let rows = |i: usize| run.occupancy.iter().map(|point| point[i].to_vec()).collect::<Vec<_>>();
@@ -252,11 +130,11 @@ fn occupancy(run: &Run) -> Value {
 }
 
 /// The timeline, where one was wanted.
-pub fn trace(run: &Run) -> Value {
+pub fn timeline<H: Hold>(run: &Experiment, d: &Driven<'_, H>) -> Value {
     if run.settings.trace_length.ps() == 0 {
         return Value::Null;
     }
-    let mut nics = run.machine.nics.nics();
+    let mut nics = d.machine.nics.nics();
     let ports: Vec<Value> = nics
         .books
         .ports
@@ -267,22 +145,15 @@ pub fn trace(run: &Run) -> Value {
         })
         .collect();
     let start = nics.books.cohort.start + run.settings.trace_start.ps();
-    let cores: Vec<Value> = run.pipelines.iter().map(|(core, stages)| pipeline(run, *core, stages)).collect();
+    let cores: Vec<Value> = run.pipelines.iter().map(|(core, stages)| pipeline(d.program, *core, stages)).collect();
     json!({ "start_ps": start, "ports": ports, "cores": cores })
 }
 
 /// Stages of a core's instructions, and their text by physical address.
-fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
+fn pipeline(program: &dyn Program, core: usize, trace: &StageTrace) -> Value {
     let mut text = BTreeMap::new();
     for s in &trace.instructions {
-        text.entry(s.pc).or_insert_with(|| {
-            let mut word = [0; 4];
-            if run.ram.read(s.pc, &mut word) {
-                Guest::disassemble(u32::from_le_bytes(word))
-            } else {
-                "?".into()
-            }
-        });
+        text.entry(s.pc).or_insert_with(|| program.instruction(s.pc));
     }
     let row = |s: &Stages| [s.pc, s.fetch, s.dispatch, s.issue, s.complete, s.commit];
     let rows: Vec<_> = trace.instructions.iter().map(row).collect();
@@ -290,9 +161,8 @@ fn pipeline(run: &Run, core: usize, trace: &StageTrace) -> Value {
 }
 
 /// The engine's part of `result.json`.
-pub fn result(run: &Run, t: Ps, status: u32) -> Value {
-    let nics = run.machine.nics.nics();
-    let control = lock(&run.control);
+pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) -> Value {
+    let nics = d.machine.nics.nics();
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
     let latencies = &nics.books.sink.latencies;
@@ -343,28 +213,28 @@ pub fn result(run: &Run, t: Ps, status: u32) -> Value {
         "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
         "series": first.and_then(|first| series(run, first)),
         "execution": {
-            "instructions": run.instructions.clone(),
-            "timed_instructions": run.timed_instructions,
-            "interrupts": run.interrupts,
-            "hash": format!("{:016x}", run.hash),
+            "instructions": d.executed.instructions,
+            "timed_instructions": d.executed.timed,
+            "interrupts": d.executed.interrupts,
+            "hash": format!("{:016x}", d.executed.hash),
             "simulated_ns": t / 1000,
             "at": points,
         },
         "poll_lateness_ns": {
-            "mean": if run.machine.lateness.writes == 0 { 0.0 } else { ns(run.machine.lateness.total) / run.machine.lateness.writes as f64 },
-            "max": ns(run.machine.lateness.max),
+            "mean": if d.machine.lateness.writes == 0 { 0.0 } else { ns(d.machine.lateness.total) / d.machine.lateness.writes as f64 },
+            "max": ns(d.machine.lateness.max),
         },
         "doorbell_lateness_ns": {
             "mean": if late.count == 0 { 0.0 } else { ns(late.total) / late.count as f64 },
             "max": ns(late.max),
         },
-        "guest": { "status": status, "figures": control.figures.clone() },
-        "warnings": warnings(run, &nics),
+        "guest": { "status": status, "figures": d.program.figures() },
+        "warnings": warnings(run, &nics, d.executed.interrupts),
     })
 }
 
 /// How late doorbells were seen, over all ports.
-fn lateness(nics: &Nics<GuestRam>) -> Lateness {
+fn lateness<G>(nics: &Nics<G>) -> Lateness {
     nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), |a, b| Lateness {
         count: a.count + b.count,
         total: a.total + b.total,
@@ -372,11 +242,11 @@ fn lateness(nics: &Nics<GuestRam>) -> Lateness {
     })
 }
 
-fn warnings(run: &Run, nics: &Nics<GuestRam>) -> Vec<String> {
+fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String> {
     let mut list = Vec::new();
     let trapped: u64 = nics.slots.iter().map(|s| s.trapped_doorbells).sum();
     let traps_anyway = run.platform.nic.interface == Interface::I82599;
-    if trapped > 0 && run.settings.mapped_doorbells && run.interrupts == 0 && !traps_anyway {
+    if trapped > 0 && run.settings.mapped_doorbells && interrupts == 0 && !traps_anyway {
         list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
@@ -415,7 +285,7 @@ fn warnings(run: &Run, nics: &Nics<GuestRam>) -> Vec<String> {
 }
 
 /// Queues that a program polls in vain, while others of their port have more than they should.
-fn starved_queues(run: &Run, a: &Snapshot, b: &Snapshot) -> Vec<String> {
+fn starved_queues(run: &Experiment, a: &Snapshot, b: &Snapshot) -> Vec<String> {
     let came = |from: &RxQueueStats, to: &RxQueueStats| {
         let d = to.since(from);
         d.delivered + d.dma_drops + d.core_drops + d.tx_drops

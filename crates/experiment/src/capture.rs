@@ -1,6 +1,6 @@
 //! The capture of the wire: what taps have seen, in order of time, into a file.
 
-use super::Run;
+use crate::stages::{Driven, Experiment};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use wiretime_base::Ps;
@@ -52,11 +52,11 @@ impl Capture {
     }
 }
 
-impl Run {
+impl Experiment {
     /// At `t`: takes what was seen on the wires, and writes it if it is enough, or `all` of it.
-    pub fn write_capture(&mut self, t: Ps, all: bool) {
+    pub(crate) fn write_capture<H: Hold>(&mut self, t: Ps, all: bool, d: &Driven<'_, H>) {
         let Some(capture) = &mut self.capture else { return };
-        for (port, book) in self.machine.nics.nics().books.ports.iter_mut().enumerate() {
+        for (port, book) in d.machine.nics.nics().books.ports.iter_mut().enumerate() {
             let (tap, mut start) = (&mut book.tap, 0);
             for seen in &tap.seen {
                 let bytes = tap.bytes.get(start..seen.end).unwrap_or(&[]).to_vec();

@@ -1,0 +1,479 @@
+//! The stages of a run, decided at window boundaries: boot, traffic (warm-up, measurement, following the cohort to its
+//! end), draining, stopping the guest.
+
+use crate::capture::Capture;
+use crate::channel::Channel;
+use crate::far::Outside;
+use crate::result;
+use crate::settings::{Role, RunSettings, StartAt, Timing};
+use crate::snapshot::{Snapshot, Times};
+use serde_json::{json, Value};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+use wiretime_base::{Duration, Ps, PS_PER_NS};
+use wiretime_hw::core::StageTrace;
+use wiretime_hw::machine::{Hold, Machine, Nics};
+use wiretime_hw::nic::Phase;
+use wiretime_hw::params::Platform;
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The guest boots; no timing, no traffic.
+    Boot,
+    /// Timing and traffic.
+    Traffic,
+    /// No traffic; packets under way still do their way. No timing.
+    Draining,
+    /// The guest has been asked to stop.
+    Stopping,
+}
+
+/// Host times, for speed only; never in a result.
+pub struct Clocks {
+    boot: Instant,
+    traffic: Option<Instant>,
+    draining: Option<Instant>,
+    ticks: u32,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self { boot: Instant::now(), traffic: None, draining: None, ticks: 0 }
+    }
+}
+
+/// How long the drained state must last before the guest is told to stop: a burst of any polling loop, untimed
+/// instructions being slow.
+const SETTLE: Ps = 20_000_000_000;
+/// Between packets that find out whether the program polls.
+const TRICKLE: Ps = 1_000_000_000;
+/// Host time is looked at once in so many windows.
+const TICKS: u32 = 256;
+/// Undecided packets of the cohort are counted once in so many windows.
+const COUNT_EVERY: u32 = 64;
+
+/// Window while the guest boots: nothing depends on its length but how often cores alternate.
+const BOOT_QUANTUM: Ps = 10_000_000;
+
+/// What an engine has executed so far.
+#[derive(Clone, Copy)]
+pub struct Executed<'a> {
+    /// Instructions by core, timed or counted.
+    pub instructions: &'a [u64],
+    /// Of these, timed.
+    pub timed: u64,
+    /// Over what ran where: two runs that have the same have run the same.
+    pub hash: u64,
+    /// Interrupts raised, messages included.
+    pub interrupts: u64,
+    /// Processor time by kind, by core.
+    pub times: &'a [Times],
+}
+
+/// The program under test, as a run needs it.
+pub trait Program {
+    /// The last mark that it has announced.
+    fn mark(&self) -> u32;
+    /// The exit status that it has reported.
+    fn exit(&self) -> Option<u32>;
+    /// Figures that it has reported.
+    fn figures(&self) -> Vec<u32>;
+    /// It is asked to stop.
+    fn stop(&self);
+    /// The text of the instruction at a physical address.
+    fn instruction(&self, paddr: u64) -> String;
+}
+
+/// What a run drives, lent for a while.
+pub struct Driven<'a, H> {
+    /// Cores, memory, NICs.
+    pub machine: &'a mut Machine<H>,
+    /// What has been executed.
+    pub executed: Executed<'a>,
+    /// The program under test.
+    pub program: &'a dyn Program,
+}
+
+/// A run: its settings, the stage that it is in, and what has been measured.
+pub struct Experiment {
+    /// As told, and as trials change them.
+    pub settings: RunSettings,
+    pub(crate) platform: Platform,
+    pub(crate) stage: Stage,
+    pub(crate) start: Option<Snapshot>,
+    pub(crate) end: Option<Snapshot>,
+    /// Snapshots inside the measurement, where a time series is wanted.
+    pub(crate) series: Vec<Snapshot>,
+    /// What became of all packets, before the program stops and resets the device.
+    pub(crate) totals: Option<result::PacketTotals>,
+    /// Fill of FIFOs and rings over the measurement, and between points of it.
+    pub(crate) occupancy: Vec<Vec<[u64; 4]>>,
+    pub(crate) occupancy_step: Ps,
+    /// Stages of instructions in the timeline's window, by core.
+    pub(crate) pipelines: Vec<(usize, StageTrace)>,
+    clocks: Clocks,
+    begin: Ps,
+    /// When the traffic stopped, or the program was asked to.
+    stopped: Ps,
+    /// The capture of the wire, where one is wanted.
+    pub(crate) capture: Option<Capture>,
+    /// What is at the other end of the wire, where it is outside.
+    pub(crate) outside: Outside,
+}
+
+impl Experiment {
+    /// As platform and run say; `capture` is where a capture goes, `far` the far end of the wire, where they are wanted.
+    ///
+    /// # Errors
+    /// One line that names what cannot be.
+    pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, String> {
+        Ok(Self {
+            settings: s.clone(),
+            platform: p.clone(),
+            stage: Stage::Boot,
+            start: None,
+            end: None,
+            series: Vec::new(),
+            totals: None,
+            occupancy: Vec::new(),
+            occupancy_step: 1,
+            pipelines: Vec::new(),
+            clocks: Clocks::default(),
+            begin: 0,
+            stopped: 0,
+            capture: capture.map(|fd| Capture::new(File::from(fd), p)),
+            outside: Outside::new(s.far, far, p)?,
+        })
+    }
+
+    /// The first window's length.
+    #[must_use]
+    pub fn boot_quantum(&self) -> Ps {
+        if self.settings.timing == Timing::Always {
+            self.platform.quantum()
+        } else {
+            BOOT_QUANTUM
+        }
+    }
+
+    /// Whether instructions are timed now.
+    #[inline]
+    #[must_use]
+    pub fn full_timing(&self) -> bool {
+        match self.settings.timing {
+            Timing::Always => true,
+            Timing::Full => self.stage == Stage::Traffic,
+            Timing::Blocks => false,
+        }
+    }
+
+    /// Whether cycles are charged to blocks now.
+    #[inline]
+    #[must_use]
+    pub fn profiling(&self) -> bool {
+        self.settings.profile && self.start.is_some() && self.end.is_none()
+    }
+
+    pub(crate) fn full_timing_of(&self, stage: Stage) -> bool {
+        self.settings.timing == Timing::Always || stage == Stage::Traffic && self.settings.timing == Timing::Full
+    }
+
+    /// At the start of each window, which ends at `window_end`, and at each idle jump: the quantum from then on, where timing
+    /// is switched on or off.
+    pub fn tick<H: Hold>(&mut self, t: Ps, window_end: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> Option<Ps> {
+        self.clocks.ticks = self.clocks.ticks.wrapping_add(1);
+        if self.clocks.ticks % TICKS == 0 && channel.progress_due() {
+            channel.progress(self.progress(t, d));
+        }
+        match self.stage {
+            Stage::Boot => self.boot_tick(window_end, d),
+            Stage::Traffic => self.traffic_tick(t, channel, d),
+            Stage::Draining => {
+                self.draining_tick(t, d);
+                None
+            }
+            Stage::Stopping => None,
+        }
+    }
+    fn draining_tick<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) {
+        let idle = d.machine.nics.nics().slots.iter().all(|s| s.nic.idle()) && !d.machine.writes_pending();
+        // A program that sends by itself goes on until it is told to stop.
+        if !idle && self.settings.role != Role::Sends {
+            self.begin = t;
+        } else if t >= self.begin + SETTLE {
+            self.stage = Stage::Stopping;
+            (self.begin, self.stopped) = (t, t);
+            let mut nics = d.machine.nics.nics();
+            nics.books.ledger.drained();
+            self.totals = Some(result::packet_totals(&nics, &self.settings));
+            drop(nics);
+            d.program.stop();
+        }
+    }
+
+    /// The guest has reported its exit, or taken too long: the last message, and the exit status of the process.
+    pub fn finished<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) -> Option<(Value, i32)> {
+        if let Some(status) = d.program.exit() {
+            let early = self.stage != Stage::Stopping
+                && matches!(self.settings.start_at, StartAt::ReceiverReady | StartAt::Sending);
+            if early {
+                let reason =
+                    format!("the guest application ended with status {status} before the measurement was over");
+                return Some(self.failure("exited", &reason, d));
+            }
+            // A program that ends by itself is measured to its end.
+            if self.start.is_some() && self.end.is_none() {
+                self.end = Some(self.snapshot(t, d));
+            }
+            self.unplug();
+            self.write_capture(t, true, d);
+            let result = result::result(self, t, status, d);
+            let trace = result::timeline(self, d);
+            return Some((json!({ "result": result, "trace": trace, "host": self.host(d) }), 0));
+        }
+        if self.far_end_lost() && self.stage == Stage::Traffic {
+            return Some(self.failure("peer", "the other host ended before the measurement was over", d));
+        }
+        let limit = self.settings.guest_limit.ps();
+        let since = match self.stage {
+            Stage::Boot if self.settings.start_at != StartAt::Never => 0,
+            Stage::Draining | Stage::Stopping => self.stopped,
+            _ => return None,
+        };
+        if t > since + limit {
+            let what = match self.stage {
+                Stage::Boot => "no port was enabled",
+                _ => "the guest application did not stop",
+            };
+            return Some(self.failure(
+                "time-out",
+                &format!("{what} within {} of simulated time", self.settings.guest_limit),
+                d,
+            ));
+        }
+        None
+    }
+
+    fn failure<H: Hold>(&self, kind: &str, reason: &str, d: &Driven<'_, H>) -> (Value, i32) {
+        (json!({ "failed": { "kind": kind, "reason": reason }, "host": self.host(d) }), 1)
+    }
+
+    /// Starts the traffic when the guest is ready; returns the quantum from then on.
+    fn boot_tick<H: Hold>(&mut self, window_end: Ps, d: &mut Driven<'_, H>) -> Option<Ps> {
+        let start = match self.settings.start_at {
+            StartAt::ReceiverReady => self.receiver_ready(window_end, d),
+            StartAt::Sending => has_sent(d),
+            StartAt::Mark => d.program.mark() == 1,
+            StartAt::Never => false,
+        };
+        if !start {
+            return None;
+        }
+        d.machine.find_places(self.platform.nic.interface, self.settings.mapped_doorbells);
+        self.stage = Stage::Traffic;
+        self.clocks.traffic = Some(Instant::now());
+        // From the end of the current window on: nothing of the past changes.
+        self.begin_load(window_end, d);
+        Some(if self.settings.timing == Timing::Blocks { BOOT_QUANTUM } else { self.platform.quantum() })
+    }
+
+    /// When the measurement begins or ends next: a guest that sleeps must not sleep through it.
+    pub fn boundary(&self) -> Option<Ps> {
+        let measure = self.begin.saturating_add(self.settings.warm_up.ps());
+        match (self.stage, self.start.is_some(), self.end.is_some()) {
+            (Stage::Traffic, false, _) => Some(measure),
+            (Stage::Traffic, true, false) if !self.settings.until_end => {
+                Some(measure.saturating_add(self.settings.duration.ps()))
+            }
+            _ => None,
+        }
+    }
+
+    fn traffic_tick<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> Option<Ps> {
+        let measure = self.begin + self.settings.warm_up.ps();
+        self.write_capture(t, false, d);
+        if self.settings.until_end && self.start.is_some() && self.end.is_none() && all_sent(d) {
+            // Its length is known now: devices have been simulated to the end of this window.
+            let end = t + self.platform.quantum();
+            self.settings.duration = Duration::new(end.saturating_sub(measure)).unwrap_or(self.settings.duration);
+            self.settings.until_end = false;
+        }
+        let end = if self.settings.until_end { Ps::MAX } else { measure + self.settings.duration.ps() };
+        if self.start.is_none() && t >= measure {
+            self.start = Some(self.snapshot(t, d));
+            d.machine.nics.nics().books.begin_measurement();
+        }
+        if self.end.is_none() && t >= end {
+            self.end = Some(self.snapshot(t, d));
+            d.machine.nics.nics().books.end_measurement();
+        }
+        let step = self.occupancy_step;
+        let room = (self.occupancy.len() as Ps) < result::OCCUPANCY_MAX;
+        if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
+            let nics = d.machine.nics.nics();
+            self.occupancy.push(nics.slots.iter().map(|s| s.nic.occupancy(&nics.books)).collect());
+        }
+        self.trace_pipelines(t, measure + self.settings.trace_start.ps(), d);
+        let step = self.settings.interval.ps();
+        if step > 0 && self.start.is_some() && self.end.is_none() && t >= measure + (self.series.len() as Ps + 1) * step
+        {
+            self.series.push(self.snapshot(t, d));
+        }
+        if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
+            return None;
+        }
+        let decided = !d.machine.nics.nics().books.ledger.cohort_undecided();
+        if decided || t >= end + self.settings.follow.ps() {
+            if channel.has_trials() && self.next_trial(t, channel, d) {
+                return None;
+            }
+            d.machine.nics.nics().slots.iter_mut().for_each(|s| s.nic.stop_traffic(t));
+            self.unplug();
+            self.stage = Stage::Draining;
+            self.stopped = t;
+            self.clocks.draining = Some(Instant::now());
+            self.begin = t;
+            return Some(self.boot_quantum());
+        }
+        None
+    }
+
+    /// Tells what this trial has shown and begins the next one; false where none follows.
+    fn next_trial<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> bool {
+        let result = result::result(self, t, 0, d);
+        let Some(trial) = channel.next_trial(&result) else { return false };
+        let s = &mut self.settings;
+        (s.warm_up, s.duration, s.follow) = (trial.warm_up, trial.duration, trial.follow);
+        s.load = trial.load;
+        let load = s.load.clone();
+        {
+            let mut nics = d.machine.nics.nics();
+            for slot in &mut nics.slots {
+                if let Err(problem) = slot.nic.change_load(&load) {
+                    channel.send(json!({ "refused": problem }));
+                    return false;
+                }
+            }
+        }
+        (self.start, self.end) = (None, None);
+        self.series.clear();
+        self.occupancy.clear();
+        // Nothing of what devices have been simulated to changes.
+        self.begin_load(t + self.platform.quantum() + trial.idle.ps(), d);
+        true
+    }
+
+    /// The load in force starts at `t`: warm-up, then the measurement.
+    fn begin_load<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) {
+        self.begin = t;
+        self.plug(t);
+        let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
+        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(1);
+        let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
+        let window = measure + trace..measure + trace + self.settings.trace_length.ps();
+        let mut nics = d.machine.nics.nics();
+        let Nics { slots, books } = &mut *nics;
+        books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
+        let capture = self.settings.capture_length.ps();
+        let begin = measure + self.settings.capture_start.ps();
+        let tapped = if capture == 0 { 0..0 } else { begin..begin.saturating_add(capture) };
+        for slot in slots {
+            slot.nic.start_traffic(t, books);
+            slot.nic.start_timeline(window.clone(), books);
+        }
+        books.ports.iter_mut().for_each(|p| p.tap.window = tapped.clone());
+    }
+
+    /// Stages of instructions are recorded in the timeline's window.
+    fn trace_pipelines<H: Hold>(&mut self, t: Ps, from: Ps, d: &mut Driven<'_, H>) {
+        let length = self.settings.trace_length.ps();
+        if length == 0 || t < from || !self.pipelines.is_empty() {
+            return;
+        }
+        if t >= from + length {
+            let taken = d.machine.cores.iter_mut().enumerate().filter_map(|(i, c)| Some((i, *c.stages.take()?)));
+            self.pipelines = taken.collect();
+        } else if d.machine.cores.iter().all(|c| c.stages.is_none()) {
+            d.machine.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
+        }
+    }
+
+    /// Ready means that the program polls, which the register interface does not show: once the receive unit is on
+    /// and its ring filled, a packet every now and then finds out.
+    fn receiver_ready<H: Hold>(&mut self, window_end: Ps, d: &mut Driven<'_, H>) -> bool {
+        let mut nics = d.machine.nics.nics();
+        let quiet = nics.slots.iter().all(|s| s.nic.phase() == Phase::Quiet);
+        if quiet && nics.slots.iter().all(|s| s.nic.ready()) {
+            nics.slots.iter_mut().for_each(|s| s.nic.trickle(window_end, TRICKLE));
+        }
+        !quiet && nics.books.host_takes_packets(self.settings.queues.into())
+    }
+
+    fn snapshot<H: Hold>(&self, t: Ps, d: &Driven<'_, H>) -> Snapshot {
+        let nics = d.machine.nics.nics();
+        let queues = self.settings.queues as usize;
+        Snapshot {
+            time: t,
+            cores: d.machine.cores.iter().map(wiretime_hw::core::Core::stats).collect(),
+            private: (0..d.machine.cores.len()).map(|i| d.machine.memory.private_stats(i).clone()).collect(),
+            stalls: d.machine.cores.iter().map(wiretime_hw::core::Core::stall_stats).collect(),
+            tlbs: d.machine.cores.iter().map(wiretime_hw::core::Core::tlb_stats).collect(),
+            memory: d.machine.memory.stats().clone(),
+            objects: d.machine.memory.objects.stats(),
+            dram: d.machine.memory.dram_stats().clone(),
+            ports: nics.slots.iter().map(|s| s.nic.stats(queues, &nics.books)).collect(),
+            instructions: d.executed.instructions.to_vec(),
+            times: d.executed.times.to_vec(),
+            hash: d.executed.hash,
+        }
+    }
+
+    fn progress<H: Hold>(&self, t: Ps, d: &Driven<'_, H>) -> Value {
+        let total = self.settings.warm_up.ps() + self.settings.duration.ps();
+        let (phase, done) = match self.stage {
+            Stage::Boot => ("boot", 0),
+            Stage::Traffic => {
+                let done = t.saturating_sub(self.begin);
+                let phase = if done < self.settings.warm_up.ps() {
+                    "warm-up"
+                } else if done < total {
+                    "measure"
+                } else {
+                    "follow"
+                };
+                (phase, done.min(total))
+            }
+            Stage::Draining | Stage::Stopping => ("stop", total),
+        };
+        let instructions: u64 = d.executed.instructions.iter().sum();
+        json!({
+            "phase": phase, "simulated_ns": t / PS_PER_NS, "instructions": instructions,
+            "done_ns": done / PS_PER_NS, "total_ns": total / PS_PER_NS, "frames": self.far_frames(d),
+        })
+    }
+
+    /// Host times, for speed only.
+    pub fn host<H>(&self, d: &Driven<'_, H>) -> Value {
+        let seconds =
+            |from: Instant, to: Option<Instant>| to.unwrap_or_else(Instant::now).duration_since(from).as_secs_f64();
+        json!({
+            "boot_seconds": seconds(self.clocks.boot, self.clocks.traffic),
+            "traffic_seconds": self.clocks.traffic.map(|t| seconds(t, self.clocks.draining)),
+            "traffic_instructions": d.executed.timed,
+            "all_instructions": d.executed.instructions.iter().sum::<u64>(),
+        })
+    }
+}
+
+/// Whether the host has sent anything.
+fn has_sent<H: Hold>(d: &Driven<'_, H>) -> bool {
+    let nics = d.machine.nics.nics();
+    nics.slots.iter().any(|s| s.nic.stats(1, &nics.books).transmit.frames > 0)
+}
+
+/// Whether no generator has anything left to send.
+fn all_sent<H: Hold>(d: &Driven<'_, H>) -> bool {
+    d.machine.nics.nics().slots.iter().all(|s| s.nic.exhausted())
+}
