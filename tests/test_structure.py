@@ -83,3 +83,28 @@ def test_paths_keep_no_books() -> None:
     told += [folder / "device.rs", folder / "mac.rs", folder / "notice.rs"]
     words = re.compile(r"\bbooks::|\bLedger\b|\bJourneys\b|\bTracer\b|\bTap\b|\bDropClass")
     assert not [f"{f.name}: {line}" for f in told for line in f.read_text().splitlines() if words.search(line)]
+
+
+ARCHITECTURE = (paths.REPOSITORY / "docs" / "architecture.md").read_text()
+
+
+def test_files_and_functions_of_the_architecture_exist() -> None:
+    named = re.findall(r"`((?:crates|tests|docs)/[\w/.]+)`(?: `(\w+)`)?", ARCHITECTURE)
+    assert len(named) > 30
+    for file, function in named:
+        path = paths.REPOSITORY / file
+        assert path.exists(), file
+        if function:
+            assert re.search(rf"\bfn {function}\b", path.read_text()), f"{file} has no {function}"
+
+
+def test_types_of_the_architecture_exist() -> None:
+    defined = {
+        match[1]
+        for crate in ("base", "hw", "isa", "qemu", "experiment")
+        for _, line in lines(crate)
+        if (match := re.match(r"\s*(?:pub(?:\([\w: ]+\))? )?(?:struct|enum|trait|type) (\w+)", line))
+    }
+    types = set(re.findall(r"`([A-Z][a-z]\w+)`", ARCHITECTURE)) - {"RefCell", "Ordered"}
+    notices = (CRATES / "hw/src/nic/notice.rs").read_text()
+    assert not {name for name in types - defined if not re.search(rf"^    {name}\b", notices, re.M)}
