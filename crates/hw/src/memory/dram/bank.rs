@@ -56,6 +56,13 @@ impl Bank {
         before(&self.uses, t, |u| u.begin).checked_sub(1).and_then(|i| self.uses.get(i))
     }
 
+    /// When the row of `new` may be closed, with what uses it before.
+    #[inline]
+    pub fn precharge(&self, new: &Use) -> Ps {
+        let before = self.before(new.begin).filter(|_| !new.opens);
+        before.map_or(new.precharge, |u| new.precharge.max(u.precharge))
+    }
+
     /// The first behind `t` that wants another row than `new`, or opens its row itself.
     #[inline]
     pub fn behind(&self, t: Ps, new: &Use) -> Option<&Use> {

@@ -237,7 +237,8 @@ impl Dram {
         let (found, reopened) = loop {
             let (epoch, free) = self.refreshed(place.rank, t);
             t = free;
-            let found = self.first(place, t, epoch, command);
+            let mut found = self.first(place, t, epoch, command);
+            found.precharge = self.channels[place.channel].banks[place.bank].precharge(&found);
             // Rows are closed when a refresh begins: what does not come to its end before waits for the refresh.
             let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - 1);
             if end != epoch && refreshes < REFRESHES {
@@ -627,6 +628,24 @@ mod tests {
         }
     }
 
+    /// A read that is entered late comes behind a write that was booked for later: the write's recovery holds all the same.
+    #[test]
+    fn a_row_is_closed_once_all_that_use_it_allow() {
+        for mut p in dram_grades() {
+            (p.channels, p.ranks) = (1, 1);
+            let mut d = Dram::new(&p);
+            let (t, other, column) = (quiet(&d), row_step(&p), u64::from(p.bank_groups));
+            let places = [0, column, 2 * column, other].map(|line| d.place(line));
+            d.schedule(places[0], t, Command::Read);
+            let written = d.schedule(places[1], t + 200_000, Command::Write);
+            let behind = d.schedule(places[2], t + 199_999, Command::Read);
+            assert!(behind > written);
+            let closed = written + p.t_cwl.ps() + p.burst() + p.t_wr.ps();
+            let reopened = d.schedule(places[3], behind + 1, Command::Read);
+            assert!(reopened >= closed + p.t_rp.ps() + p.t_rcd.ps(), "tWR");
+        }
+    }
+
     #[test]
     fn a_waiting_write_answers_reads_and_takes_further_writes() {
         let mut d = dram(|p| (p.channels, p.write_queue_entries) = (1, 32));
@@ -777,7 +796,11 @@ mod tests {
                     if near == Near::Channel && (one.command == Command::Activate || two.command == Command::Activate) {
                         continue;
                     }
-                    let allowed = one.time + d.timing.after(one.command, two.command, near);
+                    let after = |from, to| d.timing.after(from, to, near);
+                    // A row is closed first.
+                    let closing = near == Near::Bank && one.command != Command::Activate && two.command == Command::Activate;
+                    let closing = if closing { after(one.command, Command::Precharge) + d.closes() } else { 0 };
+                    let allowed = one.time + after(one.command, two.command).max(closing);
                     // A refresh in between closes all rows: what the bank did before it does not matter.
                     let refreshed = d.refreshed(usize::from(one.rank), one.time).0 != d.refreshed(usize::from(one.rank), two.time).0;
                     prop_assert!(two.time >= allowed || refreshed, "{one:?} {two:?}");
