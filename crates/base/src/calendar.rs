@@ -5,45 +5,42 @@
 //! ahead never delays what is over before it begins. What no requester can reach any more is forgotten when the owner
 //! says so: by the slowest requester's time, never by the latest booking.
 
-use crate::{sorted, Ps};
-use std::collections::VecDeque;
+use crate::{Ps, Sorted};
 
 /// Occupied intervals of one resource, sorted, disjoint, merged where they touch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Calendar {
-    busy: VecDeque<(Ps, Ps)>,
+    busy: Sorted<(Ps, Ps)>,
     occupied: Ps,
-}
-
-impl Default for Calendar {
-    /// A free resource.
-    fn default() -> Self {
-        Self { busy: VecDeque::with_capacity(64), occupied: 0 }
-    }
 }
 
 impl Calendar {
     /// Books `service` ps in the first gap at or after `arrival`; returns the start.
+    #[inline]
     pub fn reserve(&mut self, arrival: Ps, service: Ps) -> Ps {
         self.occupied += service;
         // Nearly every booking goes behind the last one.
-        match self.busy.back_mut() {
+        match self.busy.last_mut() {
             Some(last) if arrival >= last.1 => {
                 if arrival == last.1 {
                     last.1 += service;
                 } else if service > 0 {
-                    self.busy.push_back((arrival, arrival + service));
+                    self.busy.push((arrival, arrival + service));
                 }
-                return arrival;
+                arrival
             }
             None => {
                 if service > 0 {
-                    self.busy.push_back((arrival, arrival + service));
+                    self.busy.push((arrival, arrival + service));
                 }
-                return arrival;
+                arrival
             }
-            _ => {}
+            _ => self.reserve_between(arrival, service),
         }
+    }
+
+    /// The same where something has been booked for later.
+    fn reserve_between(&mut self, arrival: Ps, service: Ps) -> Ps {
         let mut i = self.first_after(arrival);
         let mut start = arrival;
         while i < self.busy.len() && self.busy[i].0 < start + service {
@@ -59,7 +56,7 @@ impl Calendar {
     /// The first interval that ends after `t`: usually one of the last few.
     #[inline]
     fn first_after(&self, t: Ps) -> usize {
-        sorted::count(&self.busy, |&(_, end)| end <= t)
+        self.busy.count(|&(_, end)| end <= t)
     }
 
     fn insert(&mut self, i: usize, start: Ps, end: Ps) {
@@ -78,9 +75,7 @@ impl Calendar {
 
     /// Nobody asks for a time before `t` any more: bookings that end by then are forgotten.
     pub fn reached(&mut self, t: Ps) {
-        while self.busy.front().is_some_and(|&(_, end)| end <= t) {
-            self.busy.pop_front();
-        }
+        self.busy.forget(|rest| rest[0].1 <= t);
     }
 
     /// How long nothing has been booked when it is `t`: 0 in the middle of a booking.
@@ -96,7 +91,7 @@ impl Calendar {
     /// When the last booking ends: 0 for a resource never used.
     #[must_use]
     pub fn last_end(&self) -> Ps {
-        self.busy.back().map_or(0, |&(_, end)| end)
+        self.busy.last().map_or(0, |&(_, end)| end)
     }
 
     /// Total time booked, for utilisation.

@@ -21,8 +21,9 @@ struct Entry<E> {
 }
 
 impl<E> Entry<E> {
-    fn key(&self) -> (Ps, u64) {
-        (self.time, self.rank)
+    #[inline]
+    fn key(&self) -> Key {
+        Key::from(self.time) << 64 | Key::from(self.rank)
     }
 }
 impl<E> PartialEq for Entry<E> {
@@ -42,6 +43,9 @@ impl<E> Ord for Entry<E> {
     }
 }
 
+/// Time and rank in one number.
+type Key = u128;
+
 /// Classes that have a lane of their own.
 const LANES: usize = 16;
 
@@ -52,15 +56,17 @@ const LANES: usize = 16;
 pub struct EventQueue<E> {
     lanes: [VecDeque<Entry<E>>; LANES],
     /// The key at the front of each lane, and of the heap behind them.
-    heads: [(Ps, u64); LANES + 1],
+    heads: [Key; LANES + 1],
     heap: BinaryHeap<Entry<E>>,
+    /// Those that hold anything, by bit.
+    taken: u32,
     /// Which of them is the earliest.
     first: usize,
     sequence: u64,
     count: usize,
 }
 
-const NOTHING: (Ps, u64) = (Ps::MAX, u64::MAX);
+const NOTHING: Key = Key::MAX;
 
 impl<E: Event> Default for EventQueue<E> {
     fn default() -> Self {
@@ -68,6 +74,7 @@ impl<E: Event> Default for EventQueue<E> {
             lanes: std::array::from_fn(|_| VecDeque::with_capacity(64)),
             heads: [NOTHING; LANES + 1],
             heap: BinaryHeap::with_capacity(64),
+            taken: 0,
             first: 0,
             sequence: 0,
             count: 0,
@@ -101,8 +108,9 @@ impl<E: Event> EventQueue<E> {
 
     /// An earlier event, or the first one, is at the front of a lane.
     #[inline]
-    fn new_head(&mut self, at: usize, key: (Ps, u64)) {
+    fn new_head(&mut self, at: usize, key: Key) {
         self.heads[at] = key;
+        self.taken |= 1 << at;
         if key < self.heads[self.first] {
             self.first = at;
         }
@@ -111,30 +119,33 @@ impl<E: Event> EventQueue<E> {
     /// Finds out which lane, or the heap, has the earliest event.
     #[inline]
     fn find_first(&mut self) {
-        let mut best = 0;
-        for i in 1..=LANES {
-            best = if self.heads[i] < self.heads[best] { i } else { best };
+        let (mut rest, mut best, mut first) = (self.taken, NOTHING, self.first);
+        while rest != 0 {
+            let at = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if self.heads[at] < best {
+                (best, first) = (self.heads[at], at);
+            }
         }
-        self.first = best;
+        self.first = first;
     }
 
     /// Takes the earliest event if it is before `end`.
     #[inline]
     pub fn pop_before(&mut self, end: Ps) -> Option<(Ps, E)> {
         let from = self.first;
-        if self.count == 0 || self.heads[from].0 >= end {
+        if self.next_time()? >= end {
             return None;
         }
-        let entry = if from < LANES {
+        let (entry, next) = if from < LANES {
             let lane = &mut self.lanes[from];
-            let entry = lane.pop_front();
-            self.heads[from] = lane.front().map_or(NOTHING, Entry::key);
-            entry
+            (lane.pop_front(), lane.front().map(Entry::key))
         } else {
-            let entry = self.heap.pop();
-            self.heads[LANES] = self.heap.peek().map_or(NOTHING, Entry::key);
-            entry
-        }?;
+            (self.heap.pop(), self.heap.peek().map(Entry::key))
+        };
+        let entry = entry?;
+        self.heads[from] = next.unwrap_or(NOTHING);
+        self.taken &= !(u32::from(next.is_none()) << from);
         self.find_first();
         self.count -= 1;
         Some((entry.time, entry.event))
@@ -144,7 +155,7 @@ impl<E: Event> EventQueue<E> {
     #[inline]
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
-        (self.count > 0).then(|| self.heads[self.first].0)
+        (self.count > 0).then(|| (self.heads[self.first] >> 64) as Ps)
     }
 
     /// Number of pending events.

@@ -7,7 +7,7 @@ pub mod calendar;
 pub mod clock;
 pub mod events;
 pub mod quantity;
-pub mod sorted;
+mod sorted;
 pub mod stats;
 pub mod window;
 
@@ -15,6 +15,7 @@ pub use calendar::Calendar;
 pub use clock::Clock;
 pub use events::EventQueue;
 pub use quantity::{BitRate, Bytes, Duration, Frequency, QuantityError};
+pub use sorted::Sorted;
 pub use window::{Return, Window};
 
 /// A point in simulated time, in picoseconds since power-on.

@@ -154,8 +154,11 @@ impl BitRate {
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: u64) -> Ps {
-        let bits_ps = u128::from(bytes) * 8 * 1_000_000_000_000;
-        bits_ps.div_ceil(u128::from(self.0)) as u64
+        const BYTE: u64 = 8 * 1_000_000_000_000;
+        match bytes.checked_mul(BYTE) {
+            Some(bits_ps) => bits_ps.div_ceil(self.0),
+            None => (u128::from(bytes) * u128::from(BYTE)).div_ceil(u128::from(self.0)) as u64,
+        }
     }
 }
 

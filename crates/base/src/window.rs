@@ -4,8 +4,7 @@
 //! other: what is booked ahead never delays what is earlier. Units can then be held twice for a while, by the earlier
 //! request and by the later one that had been told its time before.
 
-use crate::Ps;
-use std::collections::VecDeque;
+use crate::{Ps, Sorted};
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -29,7 +28,7 @@ pub struct Window {
     units: u64,
     order: Return,
     /// By the time at which they are given back.
-    holds: VecDeque<Hold>,
+    holds: Sorted<Hold>,
     /// Of these so many have been given back for all that asks at `latest` or later; the others hold `used`.
     back: usize,
     used: u64,
@@ -42,7 +41,7 @@ impl Window {
     /// Room for `units` at a time.
     #[must_use]
     pub fn new(units: u64, order: Return) -> Self {
-        Self { units: units.max(1), order, holds: VecDeque::with_capacity(64), back: 0, used: 0, latest: 0, granted: 0 }
+        Self { units: units.max(1), order, holds: Sorted::default(), back: 0, used: 0, latest: 0, granted: 0 }
     }
 
     /// When `units` that are asked for at `t` are there; what is larger than the window takes all of it.
@@ -73,7 +72,7 @@ impl Window {
             return t;
         }
         let (mut used, mut start) = (self.used_at(t), t);
-        let mut ahead = self.holds.iter().skip(self.holds.partition_point(|h| h.until <= t)).filter(|h| h.asked <= t);
+        let mut ahead = self.holds[self.holds.partition_point(|h| h.until <= t)..].iter().filter(|h| h.asked <= t);
         while used + units > self.units {
             let Some(hold) = ahead.next() else { break };
             start = hold.until;
@@ -85,7 +84,7 @@ impl Window {
     /// Whether there is room at `t` even if all that is held then or later were held then: found without going through
     /// all that was asked for later.
     fn has_room(&self, t: Ps, units: u64) -> bool {
-        let back = self.holds.range(..self.back).rev().take_while(|h| h.until > t).map(|h| h.units);
+        let back = self.holds[..self.back].iter().rev().take_while(|h| h.until > t).map(|h| h.units);
         self.used + back.sum::<u64>() + units <= self.units
     }
 
@@ -101,7 +100,7 @@ impl Window {
         let mut until = until;
         if self.order == Return::InOrder {
             let before = if asked >= self.latest {
-                self.holds.back().map(|h| h.until)
+                self.holds.last().map(|h| h.until)
             } else {
                 self.holds.iter().rev().find(|h| h.asked <= asked).map(|h| h.until)
             };
@@ -114,7 +113,7 @@ impl Window {
             at -= 1;
         }
         if at == self.holds.len() {
-            self.holds.push_back(hold);
+            self.holds.push(hold);
         } else {
             self.holds.insert(at, hold);
         }
@@ -127,17 +126,10 @@ impl Window {
 
     /// Nobody asks at a time before `t` any more: what was given back until then is forgotten.
     pub fn reached(&mut self, t: Ps) {
-        while let Some(hold) = self.holds.front() {
-            if hold.until > t {
-                break;
-            }
-            if self.back > 0 {
-                self.back -= 1;
-            } else {
-                self.used -= hold.units;
-            }
-            self.holds.pop_front();
-        }
+        let over = self.holds.iter().take_while(|hold| hold.until <= t).count();
+        self.used -= self.holds[..over].iter().skip(self.back).map(|hold| hold.units).sum::<u64>();
+        self.back -= over.min(self.back);
+        self.holds.forget(|rest| rest[0].until <= t);
     }
 }
 

@@ -14,8 +14,7 @@ use crate::params::{IoPath, Platform};
 use bus::Bus;
 use iommu::Iommu;
 use pcie::Pcie;
-use std::collections::VecDeque;
-use wiretime_base::{stats, Ps};
+use wiretime_base::{stats, Ps, Sorted};
 
 stats! {
     /// What crossed the path.
@@ -86,7 +85,7 @@ pub struct Io {
     iommu: Iommu,
     /// Posted writes stay in order: none arrives before an earlier one, whatever gap its packet has found. Of cores that
     /// run ahead of each other, by when they were accepted: accepted and arrived.
-    registers: VecDeque<(Ps, Ps)>,
+    registers: Sorted<(Ps, Ps)>,
     stats: IoStats,
 }
 
@@ -98,7 +97,7 @@ impl Io {
             IoPath::Pcie => Path::Pcie(Box::new(Pcie::new(&p.pcie))),
             IoPath::Bus => Path::Bus(Box::new(Bus::new(&p.bus))),
         };
-        Self { path, iommu: Iommu::new(&p.iommu), registers: VecDeque::with_capacity(64), stats: IoStats::default() }
+        Self { path, iommu: Iommu::new(&p.iommu), registers: Sorted::default(), stats: IoStats::default() }
     }
 
     /// Counters.
@@ -138,14 +137,11 @@ impl Io {
             Path::Pcie(p) => p.register_write(t, &mut self.stats),
             Path::Bus(b) => b.register_write(t, &mut self.stats),
         };
-        let mut at = self.registers.len();
-        while at > 0 && self.registers[at - 1].0 > t {
-            at -= 1;
-        }
+        let at = self.registers.count(|&(accepted, _)| accepted <= t);
         let arrives = arrives.max(at.checked_sub(1).map_or(0, |before| self.registers[before].1));
         self.registers.insert(at, (t, arrives));
         // Nor does one that was accepted in between arrive before it.
-        for later in self.registers.range_mut(at + 1..) {
+        for later in &mut self.registers[at + 1..] {
             later.1 = later.1.max(arrives);
         }
         arrives
@@ -153,9 +149,7 @@ impl Io {
 
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
-        while self.registers.get(1).is_some_and(|next| next.0 <= t) {
-            self.registers.pop_front();
-        }
+        self.registers.forget(|rest| rest.get(1).is_some_and(|next| next.0 <= t));
         self.iommu.reached(t);
         match &mut self.path {
             Path::Pcie(p) => p.reached(t),

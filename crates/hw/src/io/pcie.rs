@@ -10,8 +10,7 @@
 
 use super::{cut, Host, IoStats};
 use crate::params;
-use std::collections::VecDeque;
-use wiretime_base::{sorted, BitRate, Calendar, Ps, Return, Window};
+use wiretime_base::{BitRate, Calendar, Ps, Return, Sorted, Window};
 
 const PAGE: u64 = 4096;
 /// Data credits count 16 bytes.
@@ -20,6 +19,7 @@ const CREDIT: u64 = 16;
 const DLLPS: u64 = 2;
 
 /// Data-link packets that wait to be sent.
+#[derive(Clone, Copy)]
 struct Owed {
     /// When what they acknowledge has come.
     since: Ps,
@@ -35,23 +35,32 @@ struct Direction {
     /// Bytes sent that have not been acknowledged: less than the interval.
     unacknowledged: u64,
     /// In order of time.
-    owed: VecDeque<Owed>,
+    owed: Sorted<Owed>,
+    /// Of these so many have gone before a packet asked for at `latest` or before, the last one asked for.
+    gone: usize,
+    latest: Ps,
 }
 
 impl Direction {
     fn owes(&mut self, since: Ps, time: Ps) {
-        let at = sorted::count(&self.owed, |o| o.since <= since);
+        let at = self.owed.count(|o| o.since <= since);
+        self.gone = self.gone.min(at);
         self.owed.insert(at, Owed { since, time, sent: Ps::MAX });
     }
 
     /// What a packet that is asked for at `t` finds to be sent before it; what had time to leave while nothing else did
     /// has left.
     fn owed(&mut self, t: Ps) -> Ps {
-        if self.owed.front().is_none_or(|o| o.since > t) {
+        let from = if t < self.latest { 0 } else { self.gone };
+        let until = from + self.owed[from..].iter().take_while(|o| o.since <= t).count();
+        if t >= self.latest {
+            (self.gone, self.latest) = (until, t);
+        }
+        if from == until {
             return 0;
         }
         let (mut waits, mut at) = (0, t - self.calendar.idle_before(t));
-        for o in self.owed.iter_mut().take_while(|o| o.since <= t).filter(|o| o.sent > t) {
+        for o in self.owed[from..until].iter_mut().filter(|o| o.sent > t) {
             let left = waits - waits.min(o.since.saturating_sub(at));
             (waits, at) = (left + o.time, at.max(o.since));
             o.sent = t;
@@ -61,9 +70,9 @@ impl Direction {
 
     fn reached(&mut self, t: Ps) {
         self.calendar.reached(t);
-        while self.owed.front().is_some_and(|o| o.since < t) {
-            self.owed.pop_front();
-        }
+        let owed = self.owed.len();
+        self.owed.forget(|rest| rest[0].since < t);
+        self.gone = self.gone.saturating_sub(owed - self.owed.len());
     }
 }
 
@@ -298,7 +307,7 @@ mod tests {
         let dllps = stats.upstream_bytes / u64::from(p.pcie.dllp_interval) * 2 * u64::from(p.pcie.dllp_size);
         assert_eq!(stats.dllp_bytes, dllps);
         // One that is sent while they wait comes behind them, one that is sent long after does not.
-        let last = link.downstream.owed.back().unwrap().since;
+        let last = link.downstream.owed.last().unwrap().since;
         let t = link.upstream.calendar.last_end() + 1_000_000;
         let alone = Pcie::new(&p.pcie).register_write(t, &mut stats);
         assert_eq!(link.register_write(t, &mut stats), alone);

@@ -39,10 +39,27 @@ pub struct Victim {
 const RRIP_LONG: u32 = 2;
 const RRIP_DISTANT: u32 = 3;
 
+/// Marks of ways that one word holds.
+const MARKS: usize = 8;
+/// A word of the same mark, and the top bit of each.
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x8080_8080_8080_8080;
+
+/// A line's mark, never 0: among the ways of a set it nearly always tells it from others.
+#[inline]
+fn mark(line: u64) -> u8 {
+    // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 | 1
+}
+
 /// A cache. `ready` is in the owner's time unit (cycles for private caches, ps for the shared one).
 pub struct Cache {
     /// Line number plus one; 0 is invalid. Apart from the rest, so that a lookup touches one host line.
     tags: Vec<u64>,
+    /// A mark for each way, 0 where it holds nothing, a few words a set: what a lookup compares first.
+    marks: Vec<u64>,
+    /// Words of marks a set.
+    words: usize,
     lines: Vec<Line>,
     /// Tree pseudo-LRU: one bit a node, by set.
     trees: Vec<u64>,
@@ -59,9 +76,12 @@ impl Cache {
         let sets = (size / (super::LINE * u64::from(ways))).max(1).next_power_of_two();
         let ways = ways as usize;
         let total = sets as usize * ways;
+        let words = ways.div_ceil(MARKS);
         let trees = if policy == Replacement::PseudoLru { sets as usize } else { 0 };
         Self {
             tags: vec![0; total],
+            marks: vec![0; sets as usize * words],
+            words,
             lines: vec![Line::default(); total],
             trees: vec![0; trees],
             set_mask: sets - 1,
@@ -115,8 +135,31 @@ impl Cache {
     /// Where `line` is, without using it.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
-        let base = self.base(line);
-        self.tags[base..base + self.ways].iter().position(|&tag| tag == line + 1).map(|w| base + w)
+        let set = (line & self.set_mask) as usize;
+        let (base, wanted) = (set * self.ways, u64::from(mark(line)) * ONES);
+        for (i, word) in self.marks[set * self.words..][..self.words].iter().enumerate() {
+            let differs = word ^ wanted;
+            // The top bits of bytes that are 0; of a byte above one, too, now and then.
+            let mut same = differs.wrapping_sub(ONES) & !differs & TOPS;
+            while same != 0 {
+                let at = base + i * MARKS + same.trailing_zeros() as usize / 8;
+                if self.tags.get(at) == Some(&(line + 1)) {
+                    return Some(at);
+                }
+                same &= same - 1;
+            }
+        }
+        None
+    }
+
+    /// What a way of the set of `line` holds from now on: the line, or nothing.
+    #[inline]
+    fn put(&mut self, line: u64, at: usize, taken: bool) {
+        let set = (line & self.set_mask) as usize;
+        let way = at - set * self.ways;
+        let (word, shift) = (&mut self.marks[set * self.words + way / MARKS], way % MARKS * 8);
+        *word = *word & !(0xff << shift) | u64::from(if taken { mark(line) } else { 0 }) << shift;
+        self.tags[at] = if taken { line + 1 } else { 0 };
     }
 
     #[inline]
@@ -143,7 +186,7 @@ impl Cache {
         let free = self.tags[base..base + limit].iter().position(|&tag| tag == 0);
         let at = base + free.unwrap_or_else(|| self.victim(base, limit));
         let (tag, old) = (self.tags[at], self.lines[at]);
-        self.tags[at] = line + 1;
+        self.put(line, at, true);
         self.lines[at] = Line { ready, used: 0, state, level: level as u8 };
         self.used(at, true);
         (tag != 0).then(|| Victim { line: tag - 1, state: old.state })
@@ -186,7 +229,7 @@ impl Cache {
     pub fn remove(&mut self, line: u64) -> Option<u8> {
         let at = self.find(line)?;
         let state = self.lines[at].state;
-        self.tags[at] = 0;
+        self.put(line, at, false);
         self.lines[at] = Line::default();
         Some(state)
     }

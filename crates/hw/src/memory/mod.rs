@@ -31,7 +31,7 @@ pub const LINE: u64 = 64;
 /// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
 pub(crate) const BEHIND: Ps = 1_000_000;
 /// How often what is over is forgotten.
-const FORGET_EVERY: Ps = 8_000_000;
+const FORGET_EVERY: Ps = 4_000_000;
 
 /// Who asks: for counters, DCA and attribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

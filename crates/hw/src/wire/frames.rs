@@ -174,6 +174,8 @@ pub struct Frames {
     varying: std::ops::Range<usize>,
     /// The sum of the IPv4 header's words that never change.
     header_sum: u32,
+    /// Whose frame the template is now.
+    built: Option<Packet>,
 }
 
 impl Frames {
@@ -236,7 +238,7 @@ impl Frames {
         fixed_sum += word_sum(&f[l4..varying.start]) + word_sum(&f[varying.end..]);
         // Packets without ports can only differ in their addresses.
         let vary = if udp { vary } else { Vary::Addresses };
-        Ok(Self { template: f, places, probe, udp, vary, fixed_sum, varying, header_sum })
+        Ok(Self { template: f, places, probe, udp, vary, fixed_sum, varying, header_sum, built: None })
     }
 
     /// Where frames go.
@@ -249,6 +251,7 @@ impl Frames {
     /// The headers of a packet, as far as they tell its flow: checksums and payload are those of any other packet.
     pub fn headers(&mut self, packet: &Packet) -> &[u8] {
         self.set_headers(packet);
+        self.built = None;
         &self.template[..(packet.length - FCS) as usize]
     }
 
@@ -274,6 +277,14 @@ impl Frames {
 
     /// The frame of a packet, without FCS.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
+        if self.built != Some(*packet) {
+            self.build(packet);
+            self.built = Some(*packet);
+        }
+        &self.template[..(packet.length - FCS) as usize]
+    }
+
+    fn build(&mut self, packet: &Packet) {
         let l4_length = self.set_headers(packet);
         let (f, at, p) = (&mut self.template, self.places, self.probe);
         f[p + 2..p + 10].copy_from_slice(&packet.id.to_le_bytes());
@@ -298,7 +309,6 @@ impl Frames {
             sum => sum,
         };
         f[field..field + 2].copy_from_slice(&sum.to_be_bytes());
-        &f[..(packet.length - FCS) as usize]
     }
 }
 

@@ -4,8 +4,7 @@
 //! *and* behind them. Which row is open is what holds at a request's time, whatever has been booked for later.
 
 use super::timing::{Command, Near, Timing};
-use std::collections::VecDeque;
-use wiretime_base::{sorted, Ps};
+use wiretime_base::{Ps, Sorted};
 
 /// An access as its bank saw it.
 #[derive(Clone, Copy, Debug)]
@@ -36,49 +35,59 @@ impl Use {
     }
 }
 
-/// How many of `list`, sorted by `time`, are at or before `t`.
-#[inline]
-fn before<T>(list: &VecDeque<T>, t: Ps, time: impl Fn(&T) -> Ps) -> usize {
-    sorted::count(list, |entry| time(entry) <= t)
-}
-
 /// A bank.
 #[derive(Default)]
 pub struct Bank {
     /// In order of `begin`.
-    uses: VecDeque<Use>,
+    uses: Sorted<Use>,
 }
 
 impl Bank {
-    /// The last access that begins at or before `t`.
+    /// How many accesses begin at or before `t`.
     #[inline]
-    pub fn before(&self, t: Ps) -> Option<&Use> {
-        before(&self.uses, t, |u| u.begin).checked_sub(1).and_then(|i| self.uses.get(i))
+    pub fn until(&self, t: Ps) -> usize {
+        self.uses.count(|u| u.begin <= t)
+    }
+
+    /// The last of the first `n`.
+    #[inline]
+    pub fn last_of(&self, n: usize) -> Option<&Use> {
+        n.checked_sub(1).and_then(|i| self.uses.get(i))
+    }
+
+    /// The last of all.
+    #[inline]
+    pub fn last(&self) -> Option<&Use> {
+        self.uses.last()
     }
 
     /// When the row of `new` may be closed, with what uses it before.
     #[inline]
     pub fn precharge(&self, new: &Use) -> Ps {
-        let before = self.before(new.begin).filter(|_| !new.opens);
+        let before = self.last_of(self.until(new.begin)).filter(|_| !new.opens);
         before.map_or(new.precharge, |u| new.precharge.max(u.precharge))
     }
 
-    /// The first behind `t` that wants another row than `new`, or opens its row itself.
+    /// The first behind `n` others that wants another row than `new`, or opens its row itself.
     #[inline]
-    pub fn behind(&self, t: Ps, new: &Use) -> Option<&Use> {
-        let from = before(&self.uses, t, |u| u.begin);
-        self.uses.range(from..).find(|u| u.opens || u.row != new.row || u.epoch != new.epoch)
+    pub fn behind(&self, n: usize, new: &Use) -> Option<&Use> {
+        self.uses[n..].iter().find(|u| u.opens || u.row != new.row || u.epoch != new.epoch)
     }
 
     /// The first behind `t` that opens a row.
     pub fn opens_behind(&self, t: Ps) -> Option<&Use> {
-        self.uses.range(before(&self.uses, t, |u| u.begin)..).find(|u| u.opens)
+        self.uses[self.until(t)..].iter().find(|u| u.opens)
     }
 
     /// Accesses of the same open row behind it let it be closed no earlier.
+    #[inline]
     pub fn insert(&mut self, new: Use) {
-        let at = before(&self.uses, new.begin, |u| u.begin);
-        for u in self.uses.range_mut(at..).take_while(|u| !u.opens) {
+        let at = self.until(new.begin);
+        if at == self.uses.len() {
+            self.uses.push(new);
+            return;
+        }
+        for u in self.uses[at..].iter_mut().take_while(|u| !u.opens) {
             u.precharge = u.precharge.max(new.precharge);
         }
         self.uses.insert(at, new);
@@ -86,12 +95,12 @@ impl Bank {
 
     /// The first access behind `behind`, a hit so far, opens its row itself, at `at`, and those of the row with it.
     pub fn reopen(&mut self, behind: Ps, begin: Ps, at: Ps, closed: Ps) {
-        let from = before(&self.uses, behind, |u| u.begin);
+        let from = self.until(behind);
         if let Some(first) = self.uses.get_mut(from) {
             (first.opens, first.begin, first.opened) = (true, begin, at);
             first.precharge = first.precharge.max(closed);
         }
-        for u in self.uses.range_mut((from + 1).min(self.uses.len())..).take_while(|u| !u.opens) {
+        for u in self.uses.iter_mut().skip(from + 1).take_while(|u| !u.opens) {
             u.opened = at;
             u.precharge = u.precharge.max(closed);
         }
@@ -101,7 +110,7 @@ impl Bank {
     /// open.
     pub fn remove(&mut self, column: Ps) -> Option<(Use, Option<Use>)> {
         let at = self.uses.iter().rposition(|u| u.column == column)?;
-        let gone = self.uses.remove(at)?;
+        let gone = self.uses.remove(at);
         Some((gone, self.uses.get(at).filter(|next| !next.opens).copied()))
     }
 
@@ -112,19 +121,23 @@ impl Bank {
 
     /// The last access before `t` says which row is open; those before it are of no use.
     pub fn reached(&mut self, t: Ps) {
-        while self.uses.get(1).is_some_and(|next| next.begin <= t) {
-            self.uses.pop_front();
-        }
+        self.uses.forget(|rest| rest.get(1).is_some_and(|next| next.begin <= t));
     }
 }
 
 /// Commands that keep a distance from each other: activations of a rank, or reads and writes of a channel.
 #[derive(Default)]
 pub struct Commands {
-    booked: VecDeque<Booked>,
+    booked: Sorted<Booked>,
     /// First and last of runs that follow each other so closely that nothing fits in between.
-    runs: VecDeque<(Ps, Ps)>,
+    runs: Sorted<(Ps, Ps)>,
+    /// The last read and the last write of each group, and of each rank: all that matters to a command behind them.
+    last_of_group: Vec<Last>,
+    last_of_rank: Vec<Last>,
 }
+
+/// The last time of each command, by its number, or that there is none.
+type Last = [Option<Ps>; 4];
 
 /// A command and where it goes.
 #[derive(Clone, Copy, Debug)]
@@ -137,67 +150,110 @@ pub struct Booked {
 }
 
 impl Booked {
+    /// A bank's number says its group and rank, a group's its rank.
+    #[inline]
     fn near(&self, other: &Self) -> Near {
-        if self.bank == other.bank {
-            Near::Bank
-        } else if self.group == other.group {
-            Near::Group
-        } else if self.rank == other.rank {
-            Near::Rank
-        } else {
-            Near::Channel
-        }
+        let apart = |one: u16, two: u16| usize::from(one != two);
+        Near::ALL[apart(self.bank, other.bank) + apart(self.group, other.group) + apart(self.rank, other.rank)]
     }
 }
 
 impl Commands {
+    /// Of so many ranks and groups, all ranks' together.
+    pub fn new(ranks: u32, groups: u32) -> Self {
+        let none = |n: u32| vec![Last::default(); n as usize];
+        Self { last_of_group: none(groups), last_of_rank: none(ranks), ..Self::default() }
+    }
+
     /// How many are at or before `t`.
     #[inline]
     fn before(&self, t: Ps) -> usize {
-        before(&self.booked, t, |b| b.time)
+        self.booked.count(|b| b.time <= t)
     }
 
     /// Where a run is in which nothing finds room at `t`: its end.
     #[inline]
     fn behind_run(&self, t: Ps) -> Ps {
-        let i = before(&self.runs, t, |run| run.0);
+        let i = self.runs.count(|run| run.0 <= t);
         i.checked_sub(1).map_or(t, |i| t.max(self.runs[i].1))
     }
 
-    /// Until when the command has to wait at its time at least; its own time where it is legal.
+    /// The first time from its own on at which the command is legal beside the first `at` alone.
     #[inline]
-    fn legal(&self, new: &Booked, at: usize, t: &Timing) -> Ps {
-        let old_to_new = |old: &Booked| old.time + t.after(old.command, new.command, old.near(new));
-        let reach = t.reach_to(new.command);
-        let mut i = at;
-        while i > 0 && self.booked[i - 1].time + reach > new.time {
-            i -= 1;
-            let allowed = old_to_new(&self.booked[i]);
-            if allowed > new.time {
-                return allowed;
+    fn after_all_of(&self, new: &Booked, at: usize, t: &Timing) -> Ps {
+        let (reach, mut legal, mut i) = (t.reach_to(new.command), new.time, at);
+        while i > 0 {
+            let old = &self.booked[i - 1];
+            if old.time + reach <= legal {
+                break;
             }
+            legal = legal.max(old.time + t.after(old.command, new.command, old.near(new)));
+            i -= 1;
         }
+        legal
+    }
+
+    /// The same behind all that is booked, for a read or a write: a bank is no more to it than its group.
+    #[inline]
+    fn column_after_all(&self, new: &Booked, t: &Timing) -> Ps {
+        let mut legal = new.time;
+        let mut behind = |last: &Last, near| {
+            for old in [Command::Read, Command::Write] {
+                if let Some(time) = last[old as usize] {
+                    legal = legal.max(time + t.after(old, new.command, near));
+                }
+            }
+        };
+        behind(&self.last_of_group[usize::from(new.group)], Near::Group);
+        for (rank, last) in self.last_of_rank.iter().enumerate() {
+            behind(last, if rank == usize::from(new.rank) { Near::Rank } else { Near::Channel });
+        }
+        legal
+    }
+
+    /// When the command may come at the earliest if at its time it would come too shortly before one of those behind the
+    /// first `at`.
+    #[inline]
+    fn behind_those_after(&self, new: &Booked, at: usize, t: &Timing) -> Option<Ps> {
         let reach = t.reach_from(new.command);
         let mut i = at;
         while let Some(later) = self.booked.get(i).filter(|later| later.time < new.time + reach) {
-            if new.time + t.after(new.command, later.command, new.near(later)) > later.time {
-                // Behind it, at the earliest.
-                return old_to_new(later).max(later.time + 1);
+            let near = new.near(later);
+            if new.time + t.after(new.command, later.command, near) > later.time {
+                return Some((later.time + t.after(later.command, new.command, near)).max(later.time + 1));
             }
             i += 1;
         }
-        new.time
+        None
     }
 
-    /// When a read or write may come, at `new.time` or later.
+    /// When a read or write may come, at `new.time` or later: the first legal time.
+    #[inline]
     pub fn first_column(&self, mut new: Booked, t: &Timing) -> Ps {
+        // Nearly always in the last run, or behind it: what is booked last ends it.
+        match self.runs.last() {
+            Some(&(first, last)) if new.time >= first => {
+                new.time = new.time.max(last);
+                self.column_after_all(&new, t)
+            }
+            _ => self.first_column_between(new, t),
+        }
+    }
+
+    fn first_column_between(&self, mut new: Booked, t: &Timing) -> Ps {
         loop {
             new.time = self.behind_run(new.time);
-            let allowed = self.legal(&new, self.before(new.time), t);
-            if allowed == new.time {
-                return allowed;
+            let at = self.before(new.time);
+            new.time = self.after_all_of(&new, at, t);
+            match self.booked.get(at) {
+                None => return new.time,
+                Some(next) if next.time <= new.time => continue,
+                Some(_) => {}
             }
-            new.time = allowed;
+            match self.behind_those_after(&new, at, t) {
+                None => return new.time,
+                Some(behind) => new.time = behind,
+            }
         }
     }
 
@@ -206,7 +262,10 @@ impl Commands {
         loop {
             new.time = self.behind_run(new.time);
             let at = self.before(new.time);
-            let mut allowed = self.legal(&new, at, t);
+            let mut allowed = self.after_all_of(&new, at, t);
+            if allowed == new.time {
+                allowed = self.behind_those_after(&new, at, t).unwrap_or(allowed);
+            }
             // With it, any five in a row span the window.
             for first in at.saturating_sub(4)..=at {
                 // The fifth of those that begin with `first`, the new one among them.
@@ -238,12 +297,38 @@ impl Commands {
         self.booked.iter()
     }
 
+    #[inline]
     pub fn insert(&mut self, new: Booked, t: &Timing) {
+        for last in self.last_with(&new) {
+            *last = (*last).max(Some(new.time));
+        }
+        match (self.booked.last(), self.runs.last_mut()) {
+            (Some(last), Some(run)) if last.time <= new.time => {
+                if Self::nothing_between(last, &new, t) {
+                    run.1 = run.1.max(new.time);
+                } else {
+                    self.runs.push((new.time, new.time));
+                }
+                self.booked.push(new);
+            }
+            _ => self.insert_between(new, t),
+        }
+    }
+
+    /// When a command like this one was the last of its group, and of its rank.
+    #[inline]
+    fn last_with(&mut self, new: &Booked) -> [&mut Option<Ps>; 2] {
+        let command = new.command as usize;
+        let (group, rank) = (usize::from(new.group), usize::from(new.rank));
+        [&mut self.last_of_group[group][command], &mut self.last_of_rank[rank][command]]
+    }
+
+    fn insert_between(&mut self, new: Booked, t: &Timing) {
         let at = self.before(new.time);
         let joins = at > 0 && Self::nothing_between(&self.booked[at - 1], &new, t);
         let joined = self.booked.get(at).is_some_and(|next| Self::nothing_between(&new, next, t));
         self.booked.insert(at, new);
-        let mut i = before(&self.runs, new.time, |run| run.0);
+        let mut i = self.runs.count(|run| run.0 <= new.time);
         if joins && i > 0 {
             i -= 1;
             self.runs[i].1 = self.runs[i].1.max(new.time);
@@ -269,9 +354,16 @@ impl Commands {
                 break;
             }
         }
-        self.booked.remove(at);
+        let gone = self.booked.remove(at);
+        let left = |near: &dyn Fn(&Booked) -> bool| {
+            self.booked.iter().rev().find(|b| b.command == gone.command && near(b)).map(|b| b.time)
+        };
+        let before = [left(&|b| b.group == gone.group), left(&|b| b.rank == gone.rank)];
+        for (last, before) in self.last_with(&gone).into_iter().zip(before) {
+            *last = before;
+        }
         // The run that it was in is cut there, unless its neighbours still leave no room.
-        let run = before(&self.runs, time, |run| run.0).checked_sub(1);
+        let run = self.runs.count(|run| run.0 <= time).checked_sub(1);
         let Some((i, (first, last))) = run.and_then(|i| Some((i, *self.runs.get(i)?))) else { return };
         let near = at > 0 && self.booked.get(at).is_some_and(|b| Self::nothing_between(&self.booked[at - 1], b, t));
         if time > last || near && first < time && time < last {
@@ -293,11 +385,7 @@ impl Commands {
 
     /// Nothing is asked for before `t` any more, and nothing reaches further than `reach` or four commands.
     pub fn reached(&mut self, t: Ps, reach: Ps) {
-        while self.booked.get(4).is_some_and(|fifth| fifth.time + reach < t) {
-            self.booked.pop_front();
-        }
-        while self.runs.front().is_some_and(|run| run.1 + reach < t) {
-            self.runs.pop_front();
-        }
+        self.booked.forget(|rest| rest.get(4).is_some_and(|fifth| fifth.time + reach < t));
+        self.runs.forget(|rest| rest[0].1 + reach < t);
     }
 }

@@ -56,25 +56,28 @@ const REFRESHES: u32 = 4;
 /// Times tried from the latest one back, a window of four activations each, where a row is opened again.
 const REOPENED: u64 = 4;
 
+/// The bits of what writes are ordered by that say which it is: more than a queue has.
+const INDEX: u64 = (1 << 14) - 1;
+
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    channel: usize,
-    rank: usize,
-    bank: usize,
-    group: usize,
+    channel: u16,
+    rank: u16,
+    bank: u16,
+    group: u16,
     row: u64,
 }
 
 /// A write on its way from the queue to its bank.
 #[derive(Clone, Copy)]
 struct Sending {
-    /// Which of its bank's.
-    turn: u32,
     place: Place,
     line: u64,
     /// Which of the queue's sent ones.
     index: usize,
+    /// When its command had been booked for, if it was sent later so far.
+    booked: Option<Ps>,
 }
 
 /// The bits of a line's number that say where it is: every size is a power of two.
@@ -100,6 +103,28 @@ impl Split {
             ranks: bits(p.ranks.into()),
         }
     }
+
+    /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
+    /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
+    #[inline]
+    fn place(&self, line: u64) -> Place {
+        let s = self;
+        let block = line >> s.interleave;
+        let channel = low(block ^ block >> 7 ^ block >> 13, s.channels);
+        let within = block >> s.channels << s.interleave | low(line, s.interleave);
+        let group = low(within, s.groups);
+        let rest = within >> s.groups >> s.row_lines;
+        let row = rest >> s.banks >> s.ranks;
+        let bank = low(rest ^ row, s.banks);
+        let rank = low(rest >> s.banks, s.ranks);
+        Place {
+            channel: channel as u16,
+            rank: rank as u16,
+            bank: ((rank << s.groups | group) << s.banks | bank) as u16,
+            group: (rank << s.groups | group) as u16,
+            row,
+        }
+    }
 }
 
 /// The low `bits` of `n`.
@@ -114,8 +139,11 @@ pub struct Dram {
     split: Split,
     timing: Timing,
     channels: Vec<Channel>,
-    /// Writes that are being sent.
-    order: Vec<Sending>,
+    /// Writes that are being sent, and what they are ordered by, their index among them last.
+    sending: Vec<Sending>,
+    order: Vec<u64>,
+    /// Rows are closed after each access.
+    closed: bool,
     /// How far any command's constraints reach.
     reach: Ps,
     /// The refresh interval that each rank was last used in, and when it begins: most accesses are in the same one.
@@ -130,8 +158,8 @@ impl Dram {
     pub fn new(p: &params::Dram) -> Self {
         let channel = || Channel {
             banks: (0..p.ranks * p.banks).map(|_| Bank::default()).collect(),
-            activations: (0..p.ranks).map(|_| Commands::default()).collect(),
-            columns: Commands::default(),
+            activations: (0..p.ranks).map(|_| Commands::new(p.ranks, p.ranks * p.bank_groups)).collect(),
+            columns: Commands::new(p.ranks, p.ranks * p.bank_groups),
             writes: WriteQueue::default(),
         };
         let timing = Timing::new(p);
@@ -141,7 +169,9 @@ impl Dram {
             split: Split::new(p),
             reach: reach.into_iter().fold(timing.four_activates, Ps::max),
             timing,
+            closed: p.page_policy == PagePolicy::Closed,
             intervals: Vec::new(),
+            sending: Vec::with_capacity(p.write_queue_entries as usize),
             order: Vec::with_capacity(p.write_queue_entries as usize),
             p: p.clone(),
             stats: DramStats::default(),
@@ -161,25 +191,9 @@ impl Dram {
         }
     }
 
-    /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
-    /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
+    #[inline]
     fn place(&self, line: u64) -> Place {
-        let s = &self.split;
-        let block = line >> s.interleave;
-        let channel = low(block ^ block >> 7 ^ block >> 13, s.channels);
-        let within = block >> s.channels << s.interleave | low(line, s.interleave);
-        let group = low(within, s.groups);
-        let rest = within >> s.groups >> s.row_lines;
-        let row = rest >> s.banks >> s.ranks;
-        let bank = low(rest ^ row, s.banks);
-        let rank = low(rest >> s.banks, s.ranks);
-        Place {
-            channel: channel as usize,
-            rank: rank as usize,
-            bank: ((rank << s.groups | group) << s.banks | bank) as usize,
-            group: (rank << s.groups | group) as usize,
-            row,
-        }
+        self.split.place(line)
     }
 
     /// The refresh interval of `rank` that `t` is in, and when the rank can be used at or after `t`.
@@ -219,7 +233,7 @@ impl Dram {
         }
         let latency = self.p.controller_latency.ps();
         let place = self.place(line);
-        if self.channels[place.channel].writes.holds(line, t) {
+        if self.channels[usize::from(place.channel)].writes.holds(line, t) {
             self.stats.reads_forwarded += 1;
             return t + latency;
         }
@@ -229,25 +243,63 @@ impl Dram {
     }
 
     /// Books one access at `t` or later; returns when its read or write comes.
+    #[inline]
     fn schedule(&mut self, place: Place, t: Ps, command: Command) -> Ps {
+        match self.hit(place, t, command) {
+            Some(column) => column,
+            None => self.schedule_any(place, t, command),
+        }
+    }
+
+    /// The same for most accesses: the row that the bank has open for all that is booked in it from `t` on is the right
+    /// one. `None` for any other.
+    #[inline]
+    fn hit(&mut self, place: Place, t: Ps, command: Command) -> Option<Ps> {
+        let (epoch, begin) = self.intervals[usize::from(place.rank)];
+        let since = t.wrapping_sub(begin);
+        if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() || self.closed {
+            return None;
+        }
+        let timing = &self.timing;
+        let closes = self.closes();
+        let channel = &mut self.channels[usize::from(place.channel)];
+        let bank = &mut channel.banks[usize::from(place.bank)];
+        let last = bank.last().filter(|u| u.row == place.row && u.epoch == epoch && u.opened <= t)?;
+        let opened = last.opened;
+        let wanted = t.max(opened + timing.after(Command::Activate, command, Near::Bank));
+        let column = channel.columns.first_column(place.booked(command, wanted), timing);
+        let precharge = column + timing.after(command, Command::Precharge, Near::Bank);
+        let mut found = Use { begin: column, opened, opens: false, epoch, row: place.row, column, precharge };
+        found.precharge = bank.precharge(&found);
+        if (found.precharge + closes - 1).wrapping_sub(begin) >= self.p.t_refi.ps() {
+            return None;
+        }
+        self.stats.row_hits += 1;
+        bank.insert(found);
+        channel.columns.insert(place.booked(command, column), timing);
+        Some(column)
+    }
+
+    fn schedule_any(&mut self, place: Place, t: Ps, command: Command) -> Ps {
         let (mut t, mut refreshes) = (t, 0);
-        if t.wrapping_sub(self.intervals[place.rank].1) >= self.p.t_refi.ps() {
-            self.intervals[place.rank] = self.interval(place.rank, t);
+        if t.wrapping_sub(self.intervals[usize::from(place.rank)].1) >= self.p.t_refi.ps() {
+            self.intervals[usize::from(place.rank)] = self.interval(usize::from(place.rank), t);
         }
         let (found, reopened) = loop {
-            let (epoch, free) = self.refreshed(place.rank, t);
+            let (epoch, free) = self.refreshed(usize::from(place.rank), t);
             t = free;
-            let mut found = self.first(place, t, epoch, command);
-            found.precharge = self.channels[place.channel].banks[place.bank].precharge(&found);
+            let bank = &self.channels[usize::from(place.channel)].banks[usize::from(place.bank)];
+            let before = bank.until(t);
+            let mut found = self.first(place, t, bank.last_of(before), epoch, command);
+            found.precharge = bank.precharge(&found);
             // Rows are closed when a refresh begins: what does not come to its end before waits for the refresh.
-            let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - 1);
+            let (end, _) = self.refreshed(usize::from(place.rank), found.precharge + self.closes() - 1);
             if end != epoch && refreshes < REFRESHES {
-                (t, refreshes) = (self.refresh_over(place.rank, end), refreshes + 1);
+                (t, refreshes) = (self.refresh_over(usize::from(place.rank), end), refreshes + 1);
                 continue;
             }
             // What is booked for later in this bank keeps its place.
-            let bank = &self.channels[place.channel].banks[place.bank];
-            match bank.behind(t, &found).copied() {
+            match bank.behind(before, &found).copied() {
                 None => break (found, None),
                 Some(next) if next.opens => {
                     if found.leaves_room_for(&next, self.closes()) {
@@ -263,8 +315,8 @@ impl Dram {
             }
         };
         let timing = &self.timing;
-        let channel = &mut self.channels[place.channel];
-        let activations = &mut channel.activations[place.rank];
+        let channel = &mut self.channels[usize::from(place.channel)];
+        let activations = &mut channel.activations[usize::from(place.rank)];
         if found.opens {
             self.stats.row_misses += 1;
             activations.insert(place.booked(Command::Activate, found.opened), timing);
@@ -276,7 +328,7 @@ impl Dram {
             self.stats.rows_reopened += 1;
             self.open_at(place, found.begin, at, at - self.closes());
         }
-        self.channels[place.channel].banks[place.bank].insert(found);
+        self.channels[usize::from(place.channel)].banks[usize::from(place.bank)].insert(found);
         found.column
     }
 
@@ -285,13 +337,14 @@ impl Dram {
         self.timing.after(Command::Precharge, Command::Activate, Near::Bank)
     }
 
-    /// The first commands of an access that are legal from `t` on, in a refresh interval, whatever is booked in its bank
-    /// for later.
-    fn first(&self, place: Place, t: Ps, epoch: u64, command: Command) -> Use {
-        let closed = self.p.page_policy == PagePolicy::Closed;
-        let channel = &self.channels[place.channel];
+    /// The first commands of an access that are legal from `t` on, in a refresh interval, behind `before` in its bank,
+    /// whatever is booked there for later.
+    #[inline]
+    fn first(&self, place: Place, t: Ps, before: Option<&Use>, epoch: u64, command: Command) -> Use {
+        let closed = self.closed;
+        let channel = &self.channels[usize::from(place.channel)];
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
-        let before = channel.banks[place.bank].before(t).filter(|u| u.epoch == epoch);
+        let before = before.filter(|u| u.epoch == epoch);
         let mut found = Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: 0 };
         match before {
             Some(u) if u.row == place.row && !closed => {
@@ -304,7 +357,7 @@ impl Dram {
                 let precharge = open.map(|u| if closed { u.precharge } else { t.max(u.precharge) });
                 let activate = place.booked(Command::Activate, precharge.map_or(t, |p| t.max(p + self.closes())));
                 found.opens = true;
-                found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
+                found.opened = channel.activations[usize::from(place.rank)].first_activate(activate, &self.timing);
                 found.begin = precharge.filter(|_| !closed).unwrap_or(found.opened);
                 found.column = found.opened + timing(Command::Activate, command);
                 found.precharge = found.opened + timing(Command::Activate, Command::Precharge);
@@ -322,9 +375,13 @@ impl Dram {
     fn reopen(&mut self, place: Place, found: &Use, next: &Use) -> Option<Ps> {
         // The row of `found` counts among those of its rank.
         let opened = place.booked(Command::Activate, found.opened);
-        self.channels[place.channel].activations[place.rank].insert(opened, &self.timing);
+        self.channels[usize::from(place.channel)].activations[usize::from(place.rank)].insert(opened, &self.timing);
         let at = self.latest_opening(place, found.precharge + self.closes(), next);
-        self.channels[place.channel].activations[place.rank].remove(opened.time, opened.bank, &self.timing);
+        self.channels[usize::from(place.channel)].activations[usize::from(place.rank)].remove(
+            opened.time,
+            opened.bank,
+            &self.timing,
+        );
         at
     }
 
@@ -333,15 +390,15 @@ impl Dram {
     fn latest_opening(&self, place: Place, earliest: Ps, next: &Use) -> Option<Ps> {
         let timing = &self.timing;
         let after = |from, to| timing.after(from, to, Near::Bank);
-        let channel = &self.channels[place.channel];
-        let activations = &channel.activations[place.rank];
+        let channel = &self.channels[usize::from(place.channel)];
+        let activations = &channel.activations[usize::from(place.rank)];
         let latest = next.column.checked_sub(after(Command::Activate, Command::Read)).filter(|&l| l >= earliest)?;
-        let follows = channel.banks[place.bank].opens_behind(next.begin);
+        let follows = channel.banks[usize::from(place.bank)].opens_behind(next.begin);
         let tries = (0..REOPENED).map(|n| latest.saturating_sub(n * timing.four_activates)).chain([earliest]);
         tries.map(|from| activations.first_activate(place.booked(Command::Activate, from.max(earliest)), timing)).find(
             |&at| {
                 let open = Use { precharge: at + after(Command::Activate, Command::Precharge), ..*next };
-                let (end, _) = self.refreshed(place.rank, open.precharge + self.closes() - 1);
+                let (end, _) = self.refreshed(usize::from(place.rank), open.precharge + self.closes() - 1);
                 let room = || follows.is_none_or(|u| open.leaves_room_for(u, self.closes()));
                 at <= latest && end == next.epoch && room()
             },
@@ -351,20 +408,22 @@ impl Dram {
     /// Books that the row of what comes behind `behind` in its bank, a hit so far, is opened at `at`.
     fn open_at(&mut self, place: Place, behind: Ps, at: Ps, begin: Ps) {
         let timing = &self.timing;
-        let channel = &mut self.channels[place.channel];
+        let channel = &mut self.channels[usize::from(place.channel)];
         let closed = at + timing.after(Command::Activate, Command::Precharge, Near::Bank);
-        channel.activations[place.rank].insert(place.booked(Command::Activate, at), timing);
-        channel.banks[place.bank].reopen(behind, begin, at, closed);
+        channel.activations[usize::from(place.rank)].insert(place.booked(Command::Activate, at), timing);
+        channel.banks[usize::from(place.bank)].reopen(behind, begin, at, closed);
     }
 
     /// A write that was booked comes at another time: its place is free again. A row that was opened for it is opened for
     /// what follows.
     fn take_back(&mut self, place: Place, column: Ps) {
         self.stats.writes_moved += 1;
-        let channel = &mut self.channels[place.channel];
-        channel.columns.remove(column, place.bank as u16, &self.timing);
-        let Some((gone, next)) = channel.banks[place.bank].remove(column).filter(|(u, _)| u.opens) else { return };
-        channel.activations[place.rank].remove(gone.opened, place.bank as u16, &self.timing);
+        let channel = &mut self.channels[usize::from(place.channel)];
+        channel.columns.remove(column, place.bank, &self.timing);
+        let Some((gone, next)) = channel.banks[usize::from(place.bank)].remove(column).filter(|(u, _)| u.opens) else {
+            return;
+        };
+        channel.activations[usize::from(place.rank)].remove(gone.opened, place.bank, &self.timing);
         if let Some(next) = next {
             let at = self.latest_opening(place, gone.opened, &next).unwrap_or(gone.opened);
             let begin = if gone.begin < gone.opened { at - self.closes() } else { at };
@@ -379,14 +438,14 @@ impl Dram {
         } else {
             self.stats.writes_cache += 1;
         }
-        let at = self.place(line).channel;
+        let at = usize::from(self.place(line).channel);
         let writes = &mut self.channels[at].writes;
         if writes.merges(line, t) {
             self.stats.writes_merged += 1;
         } else {
             writes.push(line, t);
         }
-        if writes.waiting(t) >= self.p.write_queue_entries as usize {
+        if writes.full(t, self.p.write_queue_entries as usize) {
             self.drain(at, t);
         }
     }
@@ -395,33 +454,47 @@ impl Dram {
     /// side by side, groups in turn. Reads of other banks go in between.
     fn drain(&mut self, channel: usize, t: Ps) {
         self.stats.write_drains += 1;
-        let mut order = std::mem::take(&mut self.order);
-        let mut writes = std::mem::take(&mut self.channels[channel].writes);
-        order.clear();
-        writes.send(t, |index, line, booked| {
-            let place = self.place(line);
-            if let Some(column) = booked {
-                self.take_back(place, column);
-            }
-            order.push(Sending { turn: 0, place, line, index });
+        let (mut sending, mut order) = (std::mem::take(&mut self.sending), std::mem::take(&mut self.order));
+        sending.clear();
+        let (channels, split) = (&mut self.channels, &self.split);
+        channels[channel].writes.send(t, |index, line, booked| {
+            sending.push(Sending { place: split.place(line), line, index, booked });
         });
-        order.sort_unstable_by_key(|s| (s.place.bank, s.place.row, s.line));
-        for i in 1..order.len() {
-            order[i].turn = if order[i].place.bank == order[i - 1].place.bank { order[i - 1].turn + 1 } else { 0 };
+        sending
+            .iter()
+            .filter_map(|s| Some((s.place, s.booked?)))
+            .for_each(|(place, column)| self.take_back(place, column));
+        self.order_of(&sending, &mut order);
+        for key in &order {
+            let s = &sending[(*key & INDEX) as usize];
+            let column = self.schedule(s.place, t, Command::Write);
+            self.channels[channel].writes.booked(s.index, column);
         }
+        (self.sending, self.order) = (sending, order);
+    }
+
+    /// The first of each bank, groups in turn, then the second of each; a bank's lines in order, which is that of its rows.
+    fn order_of(&self, sending: &[Sending], order: &mut Vec<u64>) {
+        // Lines beyond 16 TiB are ordered by what is below.
+        let key = |(i, s): (usize, &Sending)| u64::from(s.place.bank) << 52 | s.line << 26 >> 12 | i as u64;
+        order.clear();
+        order.extend(sending.iter().enumerate().map(key));
+        order.sort_unstable();
+        let (mut turn, mut before) = (0, None);
         let banks = (1 << self.split.banks) - 1;
-        order.sort_unstable_by_key(|s| (s.turn, s.place.bank & banks, s.place.group, s.line));
-        for s in &order {
-            writes.booked(s.index, self.schedule(s.place, t, Command::Write));
+        for key in &mut *order {
+            let Place { bank, group, .. } = sending[(*key & INDEX) as usize].place;
+            turn = if before == Some(bank) { turn + 1 } else { 0 };
+            before = Some(bank);
+            *key = turn << 48 | u64::from(bank & banks) << 32 | u64::from(group) << 16 | *key & INDEX;
         }
-        self.channels[channel].writes = writes;
-        self.order = order;
+        order.sort_unstable();
     }
 }
 
 impl Place {
     fn booked(&self, command: Command, time: Ps) -> Booked {
-        Booked { time, command, rank: self.rank as u16, group: self.group as u16, bank: self.bank as u16 }
+        Booked { time, command, rank: self.rank, group: self.group, bank: self.bank }
     }
 }
 
@@ -536,7 +609,7 @@ mod tests {
                 for (from, to) in [(Read, Read), (Read, Write), (Write, Read), (Write, Write)] {
                     let after = t.after(from, to, near);
                     assert!(after >= p.burst() || to == Read, "{from:?} {to:?} {near:?}");
-                    let mut list = Commands::default();
+                    let mut list = Commands::new(4, 64);
                     list.insert(booked(from, 1_000_000, (0, 0, 0)), &t);
                     let at = |time| list.first_column(booked(to, time, other(near)), &t);
                     let back = t.after(to, from, near);
@@ -554,7 +627,7 @@ mod tests {
             }
             for near in [Near::Group, Near::Rank] {
                 let after = t.after(Activate, Activate, near);
-                let mut list = Commands::default();
+                let mut list = Commands::new(4, 64);
                 list.insert(booked(Activate, 1_000_000, (0, 0, 0)), &t);
                 let at = |time| list.first_activate(booked(Activate, time, other(near)), &t);
                 assert_eq!(
@@ -564,7 +637,7 @@ mod tests {
             }
             // The fifth row of a rank waits for the window, the fourth does not.
             let rrd = t.after(Activate, Activate, Near::Rank);
-            let mut list = Commands::default();
+            let mut list = Commands::new(4, 64);
             for n in 0..4 {
                 let new = booked(Activate, 1_000_000 + n * rrd, (0, n as u16, 4 * n as u16));
                 assert_eq!(list.first_activate(new, &t), new.time);

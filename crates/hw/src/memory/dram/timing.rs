@@ -32,6 +32,11 @@ pub enum Near {
     Channel,
 }
 
+impl Near {
+    /// From the nearest on.
+    pub const ALL: [Self; 4] = [Self::Bank, Self::Group, Self::Rank, Self::Channel];
+}
+
 use Command::{Activate, Precharge, Read, Write};
 use Near::{Bank, Channel, Group, Rank};
 

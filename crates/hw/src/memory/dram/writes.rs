@@ -17,8 +17,26 @@ impl Sent {
     }
 }
 
+/// Room for lines' marks: a power of two, several times what a queue holds.
+const MARKS: usize = 1024;
+
+/// How many lines of each mark the queue knows: most lines that are asked for have one that none of them has.
+struct Marks([u16; MARKS]);
+
+impl Marks {
+    #[inline]
+    fn of(&mut self, line: u64) -> &mut u16 {
+        &mut self.0[mark(line)]
+    }
+}
+
+/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
+#[inline]
+fn mark(line: u64) -> usize {
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - MARKS.trailing_zeros())) as usize
+}
+
 /// The queue of a channel.
-#[derive(Default)]
 pub struct WriteQueue {
     /// Lines that wait, and since when.
     lines: Vec<u64>,
@@ -28,21 +46,37 @@ pub struct WriteQueue {
     last_sent: Ps,
     /// The last time at which anything was written or sent.
     latest: Ps,
+    marks: Box<Marks>,
+}
+
+impl Default for WriteQueue {
+    fn default() -> Self {
+        let marks = Box::new(Marks([0; MARKS]));
+        Self { lines: Vec::new(), since: Vec::new(), sent: Vec::new(), last_sent: 0, latest: 0, marks }
+    }
 }
 
 impl WriteQueue {
+    /// Whether a write of `line` may be among those that wait or have been sent: usually not.
+    #[inline]
+    fn knows(&self, line: u64) -> bool {
+        self.marks.0[mark(line)] > 0
+    }
+
     /// Whether a write of `line` waits at `t`.
     #[inline]
     pub fn holds(&self, line: u64, t: Ps) -> bool {
-        // The plain search is quick, and nearly always in vain.
-        let found = || self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t);
-        self.lines.contains(&line) && found()
-            || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t))
+        self.knows(line)
+            && (self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
+                || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t)))
     }
 
     /// Whether a write of `line` at `t` needs no entry of its own: one waits, or one that comes later waits from now on.
     #[inline]
     pub fn merges(&mut self, line: u64, t: Ps) -> bool {
+        if !self.knows(line) {
+            return false;
+        }
         if self.holds(line, t) {
             return true;
         }
@@ -60,15 +94,21 @@ impl WriteQueue {
     pub fn push(&mut self, line: u64, t: Ps) {
         self.lines.push(line);
         self.since.push(t);
+        *self.marks.of(line) += 1;
         self.latest = self.latest.max(t);
     }
 
-    /// How many wait at `t`.
+    /// Whether `entries` wait at `t`.
     #[inline]
-    pub fn waiting(&self, t: Ps) -> usize {
-        if t >= self.latest {
-            return self.lines.len();
+    pub fn full(&self, t: Ps, entries: usize) -> bool {
+        if t >= self.last_sent && (t >= self.latest || self.lines.len() < entries) {
+            return self.lines.len() >= entries;
         }
+        self.waiting(t) >= entries
+    }
+
+    /// How many wait at `t`.
+    fn waiting(&self, t: Ps) -> usize {
         let waiting = self.since.iter().filter(|&&since| since <= t).count();
         let later = if t < self.last_sent { self.sent.iter().filter(|w| w.waits(t)).count() } else { 0 };
         waiting + later
@@ -110,6 +150,11 @@ impl WriteQueue {
 
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
-        self.sent.retain(|w| w.until > t);
+        let marks = &mut self.marks;
+        self.sent.retain(|w| {
+            let kept = w.until > t;
+            *marks.of(w.line) -= u16::from(!kept);
+            kept
+        });
     }
 }
