@@ -9,7 +9,7 @@ use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::nic::{identity, shared_pages, Books, Nic, Place, Polled, Store};
 use crate::params::{Interface, Platform};
-use crate::pci::ConfigSpace;
+use crate::pci::{Bar, ConfigSpace};
 use std::cell::{RefCell, RefMut};
 use std::ops::{DerefMut, Range};
 use wiretime_base::Ps;
@@ -82,7 +82,8 @@ impl<G: GuestMemory> Hold for RefCell<Nics<G>> {
 /// Where a NIC's registers are in guest physical addresses.
 #[derive(Clone, Debug, Default)]
 struct Mapped {
-    bar: u64,
+    /// BARs by number, where they stand.
+    bars: Vec<(u8, Range<u64>)>,
     /// Register pages that the guest accesses as memory.
     pages: Range<u64>,
 }
@@ -142,9 +143,12 @@ impl<H: Hold> Machine<H> {
         let nics = self.nics.nics();
         let shared = shared_pages(interface);
         for (place, slot) in self.mapped.iter_mut().zip(&nics.slots) {
-            if let Some(bar) = slot.config.bar_address() {
-                let pages = if as_memory { bar + shared.start..bar + shared.end } else { 0..0 };
-                *place = Mapped { bar, pages };
+            let standing =
+                |bar: &Bar| slot.config.bar_address(bar.number).map(|at| (bar.number, at..at.saturating_add(bar.size)));
+            let bars: Vec<_> = slot.config.bars().iter().filter_map(standing).collect();
+            if let Some(at) = bars.iter().find(|(number, _)| *number == shared.bar).map(|(_, bar)| bar.start) {
+                let pages = if as_memory { at + shared.range.start..at + shared.range.end } else { 0..0 };
+                *place = Mapped { bars, pages };
             }
         }
         self.pages = hull(self.mapped.iter().map(|m| m.pages.clone()).filter(|r| !r.is_empty()));
@@ -159,12 +163,13 @@ impl<H: Hold> Machine<H> {
         self.pages.contains(&paddr) && self.mapped.iter().any(|m| m.pages.contains(&paddr))
     }
 
-    /// The NIC whose BAR an address is in, and how far.
+    /// The NIC that an address is of, and where in its BARs.
     #[must_use]
-    pub fn place(&self, paddr: u64) -> Option<(usize, u64)> {
-        // BARs do not overlap: the nearest below is it.
-        let found = self.mapped.iter().enumerate().filter(|(_, m)| m.bar != 0 && m.bar <= paddr);
-        found.max_by_key(|(_, m)| m.bar).map(|(i, m)| (i, paddr - m.bar))
+    pub fn place(&self, paddr: u64) -> Option<(usize, Place)> {
+        self.mapped.iter().enumerate().find_map(|(i, m)| {
+            let (bar, range) = m.bars.iter().find(|(_, range)| range.contains(&paddr))?;
+            Some((i, Place { bar: *bar, offset: paddr - range.start }))
+        })
     }
 
     /// Core `index` executes instructions `range` of a block, with their accesses in order; `next` as in [`Core::run`].
@@ -209,14 +214,14 @@ impl<H: Hold> Machine<H> {
         let Nics { slots, books } = &mut *nics;
         let mut stores = std::mem::take(&mut self.cores[index].device_stores);
         for s in stores.drain(..) {
-            let Some((i, offset)) = self.place(s.paddr) else { continue };
+            let Some((i, place)) = self.place(s.paddr) else { continue };
             let nic = &mut slots[i].nic;
             // A trapped write has noted its value already; a mapped one was read from the page.
             let deferred = nic.deferred();
-            let store = if let Some(k) = deferred.iter().position(|d| d.place.offset == offset) {
+            let store = if let Some(k) = deferred.iter().position(|d| d.place == place) {
                 deferred.remove(k)
             } else if self.mapped[i].pages.contains(&s.paddr) {
-                Store { place: Place { bar: 0, offset }, value: s.value.into() }
+                Store { place, value: s.value.into() }
             } else {
                 continue;
             };

@@ -1,13 +1,69 @@
-//! A PCI function's configuration space (PCI Local Bus Specification 3.0, section 6): type 0 header, memory BARs, INTA, and
-//! the capabilities for power management, MSI-X and PCI Express.
+//! A PCI function's configuration space (PCI Local Bus Specification 3.0, section 6; PCI Express Base Specification, section
+//! 7): type 0 header, memory BARs of 32 and 64 bits, INTA, the capabilities for power management, MSI-X and PCI Express, and
+//! extended capabilities.
 //!
-//! Left out: 64-bit and I/O BARs, expansion ROM, bridges, extended configuration space.
+//! Left out: I/O BARs, expansion ROM, bridges.
 
 /// A memory BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Size in bytes, a power of two.
+    /// Which: 0 to 5. One of 64 bits takes the next one's place, too.
+    pub number: u8,
+    /// Size in bytes, a power of two, 16 at least.
     pub size: u64,
+    /// 64-bit and prefetchable.
+    pub wide: bool,
+}
+
+impl Bar {
+    /// One of 32 bits.
+    #[must_use]
+    pub fn new(number: u8, size: u64) -> Self {
+        Self { number, size, wide: false }
+    }
+
+    /// One of 64 bits, prefetchable.
+    #[must_use]
+    pub fn wide(number: u8, size: u64) -> Self {
+        Self { number, size, wide: true }
+    }
+
+    fn at(self) -> usize {
+        BAR0 + 4 * usize::from(self.number)
+    }
+
+    /// Bytes of its register.
+    fn width(self) -> usize {
+        if self.wide {
+            8
+        } else {
+            4
+        }
+    }
+}
+
+/// Message-signalled interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Msix {
+    /// How many: 1 to 2048.
+    pub vectors: u16,
+    /// The BAR of table and pending bits.
+    pub bar: u8,
+    /// Where in it the table is: a multiple of 8.
+    pub table: u32,
+    /// Where the pending bits are: a multiple of 8.
+    pub pending: u32,
+}
+
+/// An extended capability (PCI Express Base Specification, section 7.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// What it is.
+    pub id: u16,
+    /// Its version.
+    pub version: u8,
+    /// Its registers behind the header, read-only.
+    pub words: Vec<u32>,
 }
 
 /// What a function says of itself.
@@ -21,29 +77,35 @@ pub struct Identity {
     pub class: u32,
     /// Revision.
     pub revision: u8,
-    /// BARs by number.
-    pub bars: Vec<(usize, Bar)>,
+    /// BARs.
+    pub bars: Vec<Bar>,
     /// Has interrupt pin INTA.
     pub intx: bool,
-    /// MSI-X vectors, 0 for none; table and pending bits are in the last BAR.
-    pub msix: u16,
+    /// Has MSI-X.
+    pub msix: Option<Msix>,
     /// Is a PCI Express endpoint.
     pub express: bool,
+    /// Has 4 KiB of configuration space with these extended capabilities.
+    pub extended: Option<Vec<Extended>>,
 }
 
-/// 256 bytes of configuration space and which bits the guest may write.
+/// The bytes of a function's configuration space and which bits the guest may write.
 pub struct ConfigSpace {
-    bytes: [u8; 256],
-    writable: [u8; 256],
-    bars: Vec<(usize, Bar)>,
-    /// MSI-X vectors.
-    pub msix: u16,
+    bytes: Vec<u8>,
+    writable: Vec<u8>,
+    bars: Vec<Bar>,
+    /// Has MSI-X.
+    pub msix: Option<Msix>,
 }
 
+const SIZE: usize = 256;
+const EXTENDED_SIZE: usize = 4096;
 const COMMAND: usize = 4;
 const STATUS: usize = 6;
 const STATUS_CAPABILITIES: u8 = 1 << 4;
 const BAR0: usize = 0x10;
+/// Memory, anywhere in 64 bits, prefetchable.
+const BAR_WIDE: u8 = 0b1100;
 const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
 const INTERRUPT_PIN: usize = 0x3d;
@@ -52,12 +114,12 @@ const INTERRUPT_PIN: usize = 0x3d;
 const POWER_AT: u8 = 0x40;
 const MSIX_AT: u8 = 0x70;
 const EXPRESS_AT: u8 = 0xa0;
-const PENDING_BITS_AT: u32 = 0x2000;
 
 impl ConfigSpace {
     /// A function with this identity.
     pub fn new(id: &Identity) -> Self {
-        let mut s = Self { bytes: [0; 256], writable: [0; 256], bars: id.bars.clone(), msix: id.msix };
+        let size = if id.extended.is_some() { EXTENDED_SIZE } else { SIZE };
+        let mut s = Self { bytes: vec![0; size], writable: vec![0; size], bars: id.bars.clone(), msix: id.msix };
         s.put16(0, id.vendor);
         s.put16(2, id.device);
         s.bytes[8] = id.revision;
@@ -71,19 +133,20 @@ impl ConfigSpace {
         s.writable[0x0c] = 0xff; // cache line size
         s.writable[0x0d] = 0xff; // latency timer
         s.writable[INTERRUPT_LINE] = 0xff;
-        for (number, bar) in &id.bars {
-            let at = BAR0 + 4 * number;
-            s.writable[at..at + 4].copy_from_slice(&(!(bar.size as u32 - 1)).to_le_bytes());
+        for bar in &id.bars {
+            let mask = (!(bar.size - 1)).to_le_bytes();
+            s.writable[bar.at()..][..bar.width()].copy_from_slice(&mask[..bar.width()]);
+            s.bytes[bar.at()] = if bar.wide { BAR_WIDE } else { 0 };
         }
         let mut link = CAPABILITIES;
-        if id.msix > 0 || id.express {
+        if id.msix.is_some() || id.express {
             s.bytes[STATUS] |= STATUS_CAPABILITIES;
             s.capability(&mut link, POWER_AT, 0x01, &[(2, 3)]);
         }
-        if id.msix > 0 {
-            let bir = id.bars.last().map_or(0, |b| b.0 as u32);
-            let halves = [(2, id.msix - 1), (4, bir as u16), (8, (PENDING_BITS_AT | bir) as u16)];
-            s.capability(&mut link, MSIX_AT, 0x11, &halves);
+        if let Some(msix) = id.msix {
+            s.capability(&mut link, MSIX_AT, 0x11, &[(2, msix.vectors - 1)]);
+            s.put32(usize::from(MSIX_AT) + 4, msix.table | u32::from(msix.bar));
+            s.put32(usize::from(MSIX_AT) + 8, msix.pending | u32::from(msix.bar));
             s.writable[usize::from(MSIX_AT) + 3] = 0xc0; // enable, mask all
         }
         if id.express {
@@ -93,6 +156,14 @@ impl ConfigSpace {
             for at in [8, 9, 16, 40] {
                 s.writable[usize::from(EXPRESS_AT) + at] = 0xff; // device control, link control, device control 2
             }
+        }
+        let mut at = SIZE;
+        for (i, c) in id.extended.iter().flatten().enumerate() {
+            let (next, last) = (at + 4 * (1 + c.words.len()), i + 1 == id.extended.iter().flatten().count());
+            let link = if last { 0 } else { next as u32 };
+            s.put32(at, link << 20 | u32::from(c.version) << 16 | u32::from(c.id));
+            c.words.iter().enumerate().for_each(|(k, &word)| s.put32(at + 4 * (1 + k), word));
+            at = next;
         }
         s
     }
@@ -112,10 +183,26 @@ impl ConfigSpace {
         self.bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
 
+    fn put32(&mut self, at: usize, value: u32) {
+        self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// How many bytes there are: 256, or 4096.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The BARs.
+    #[must_use]
+    pub fn bars(&self) -> &[Bar] {
+        &self.bars
+    }
+
     /// The BAR of this number.
     #[must_use]
-    pub fn bar(&self, number: usize) -> Option<Bar> {
-        self.bars.iter().find(|b| b.0 == number).map(|b| b.1)
+    pub fn bar(&self, number: u8) -> Option<Bar> {
+        self.bars.iter().find(|b| b.number == number).copied()
     }
 
     /// Reads any bytes; beyond the end all ones.
@@ -141,12 +228,14 @@ impl ConfigSpace {
         self.bytes[STATUS] = self.bytes[STATUS] & !8 | u8::from(pending) << 3;
     }
 
-    /// Where BAR0 stands; `None` while memory access is off or the BAR is being sized.
-    pub fn bar_address(&self) -> Option<u64> {
-        let base =
-            u32::from_le_bytes([self.bytes[BAR0], self.bytes[BAR0 + 1], self.bytes[BAR0 + 2], self.bytes[BAR0 + 3]])
-                & !0xf;
-        (self.bytes[COMMAND] & 2 != 0 && base != 0).then_some(u64::from(base))
+    /// Where a BAR stands; `None` while memory access is off or the BAR has no address.
+    #[must_use]
+    pub fn bar_address(&self, number: u8) -> Option<u64> {
+        let bar = self.bar(number)?;
+        let mut base = [0; 8];
+        base[..bar.width()].copy_from_slice(&self.bytes[bar.at()..][..bar.width()]);
+        let base = u64::from_le_bytes(base) & !0xf;
+        (self.bytes[COMMAND] & 2 != 0 && base != 0).then_some(base)
     }
 }
 
@@ -160,7 +249,7 @@ mod tests {
             vendor: 0x8086,
             device: 0x100e,
             class: 0x02_0000,
-            bars: vec![(0, Bar { size: 0x20000 })],
+            bars: vec![Bar::new(0, 0x20000)],
             intx: true,
             ..Identity::default()
         };
@@ -174,7 +263,8 @@ mod tests {
         c.read(0x10, &mut b);
         assert_eq!(u32::from_le_bytes(b), 0xfffe_0000, "sizes itself");
         c.write(0x10, &0x1000_0000u32.to_le_bytes());
-        assert_eq!(c.bar_address(), Some(0x1000_0000));
+        assert_eq!(c.bar_address(0), Some(0x1000_0000));
+        assert_eq!(c.bar_address(1), None, "there is none");
         c.read(u64::MAX, &mut b);
         c.write(u64::MAX, &b);
         c.read(254, &mut b);
@@ -202,5 +292,37 @@ mod tests {
         let mut b = [0; 2];
         c.read(0x72, &mut b);
         assert_eq!(u16::from_le_bytes(b), 0xc03f, "enable and mask, not the size");
+    }
+
+    /// As a QDMA or a ConnectX has them.
+    #[test]
+    fn wide_bars_many_vectors_and_extended_capabilities() {
+        let serial = Extended { id: 3, version: 1, words: vec![0x1122_3344, 0x5566_7788] };
+        let id = Identity {
+            bars: vec![Bar::wide(0, 1 << 18), Bar::wide(2, 1 << 34), Bar::new(4, 1 << 12)],
+            msix: Some(Msix { vectors: 2048, bar: 0, table: 0x10000, pending: 0x18000 }),
+            express: true,
+            extended: Some(vec![Extended { id: 1, version: 2, words: vec![0; 16] }, serial]),
+            ..Identity::default()
+        };
+        let mut c = ConfigSpace::new(&id);
+        let word = |c: &ConfigSpace, at: u64| {
+            let mut b = [0; 4];
+            c.read(at, &mut b);
+            u32::from_le_bytes(b)
+        };
+        assert_eq!(c.size(), 4096);
+        c.write(4, &[2]);
+        for at in [0x10, 0x14, 0x18, 0x1c, 0x20, 0x24] {
+            c.write(at, &u32::MAX.to_le_bytes());
+        }
+        let sized = [0x10, 0x14, 0x18, 0x1c, 0x20, 0x24].map(|at| word(&c, at));
+        assert_eq!(sized, [0xfffc_000c, u32::MAX, 0xc, 0xffff_fffc, 0xffff_f000, 0]);
+        c.write(0x18, &0x8000_000fu32.to_le_bytes());
+        c.write(0x1c, &0x47u32.to_le_bytes());
+        assert_eq!(c.bar_address(2), Some(0x44_0000_0000), "aligned to its size");
+        assert_eq!((word(&c, 0x70) >> 16, word(&c, 0x74), word(&c, 0x78)), (2047, 0x10000, 0x18000));
+        assert_eq!((word(&c, 0x100), word(&c, 0x144), word(&c, 0x148)), (0x1442_0001, 0x0001_0003, 0x1122_3344));
+        assert_eq!(word(&c, 4093) >> 24, 0xff, "beyond the end");
     }
 }

@@ -160,7 +160,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         ..Load::default()
     };
     let generator = Generator::new(&load, 0, (p.link.rate, p.link.gap_bytes), MAC).unwrap();
-    let shared_range = shared_pages(interface);
+    let shared_range = shared_pages(interface).range;
     let queues = queues(interface);
     let pages = LocalPages::new(shared_range.clone());
     let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), generator);

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wiretime_hw::memory::GuestMemory;
-use wiretime_hw::nic::SharedRegisters;
+use wiretime_hw::nic::{DevicePages, SharedRegisters};
 
 /// One mapping of shared memory, never unmapped.
 #[derive(Clone, Copy)]
@@ -85,27 +85,28 @@ impl GuestMemory for GuestRam {
 /// Threads share them: all access goes through atomics.
 pub struct SharedPages {
     mapping: Mapping,
-    /// Where in BAR0 they are.
-    pub range: std::ops::Range<u64>,
+    /// Where they are.
+    pub place: DevicePages,
     /// What QEMU maps: a file as large as the pages' end in the BAR, since it maps at the BAR's offset.
     pub fd: OwnedFd,
 }
 
 impl SharedPages {
-    /// New pages at this range of BAR0, all zero.
+    /// New pages there, all zero.
     ///
     /// # Errors
     /// Where the host refuses the memory.
-    pub fn new(range: std::ops::Range<u64>) -> Result<Self, String> {
+    pub fn new(place: DevicePages) -> Result<Self, String> {
+        let range = &place.range;
         let fd = memfd_create(c"wiretime-bar", MFdFlags::MFD_CLOEXEC)
             .map_err(|e| format!("cannot create shared memory: {e}"))?;
         nix::unistd::ftruncate(&fd, range.end as i64).map_err(|e| format!("cannot size shared memory: {e}"))?;
         let mapping = Mapping::new(&fd, range.start, range.end - range.start)?;
-        Ok(Self { mapping, range, fd })
+        Ok(Self { mapping, place, fd })
     }
 
     fn word(&self, offset: u64) -> Option<&AtomicU32> {
-        let at = offset.checked_sub(self.range.start)? as usize & !3;
+        let at = offset.checked_sub(self.place.range.start)? as usize & !3;
         if at + 4 > self.mapping.length {
             return None;
         }

@@ -42,6 +42,6 @@ pub use books::{
 pub use device::{Device, Place, Polled, Side, Store};
 pub use devices::{identity, shared_pages};
 pub use mac::Mac;
-pub use pages::{LocalPages, SharedRegisters};
+pub use pages::{DevicePages, LocalPages, SharedRegisters};
 pub use port::{Lateness, Nic, Phase, Port, PortStats, QueueStats};
 pub use stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};

@@ -1,5 +1,14 @@
 //! Register pages that guest and device share as memory, so that a doorbell costs the guest a store.
 
+/// Where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePages {
+    /// The BAR.
+    pub bar: u8,
+    /// Bytes of it.
+    pub range: std::ops::Range<u64>,
+}
+
 /// The memory behind them. Offsets are the BAR's.
 pub trait SharedRegisters {
     /// Reads the word at `offset`.

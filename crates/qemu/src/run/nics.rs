@@ -22,8 +22,8 @@ impl Default for Pin {
 impl Run {
     /// The word at `paddr` of the shared pages, as the guest has just written it.
     pub fn device_page_value(&self, paddr: u64) -> u32 {
-        let Some((nic, offset)) = self.machine.place(paddr) else { return 0 };
-        self.machine.nics.pages(nic).load(offset)
+        let Some((nic, place)) = self.machine.place(paddr) else { return 0 };
+        self.machine.nics.pages(nic).load(place.offset)
     }
 
     /// Simulates the devices up to `end`.

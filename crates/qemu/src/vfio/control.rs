@@ -45,7 +45,7 @@ impl Default for ControlDevice {
             device: CONTROL_DEVICE,
             class: UNCLASSIFIED,
             revision: 1,
-            bars: vec![(0, Bar { size: CONTROL_SIZE })],
+            bars: vec![Bar::new(0, CONTROL_SIZE)],
             ..Identity::default()
         });
         Self { config, mark: 0, phase: GuestPhase::Run, exit: None, figures: Vec::new() }

@@ -9,10 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wiretime_hw::nic::Place;
 
 const REGIONS: u32 = 9;
-/// The BAR that has pages which the guest accesses as memory.
-const REGION_BAR0: u32 = 0;
 const REGION_CONFIG: u32 = 7;
-const CONFIG_SIZE: u64 = 256;
 const IRQ_INTX: u32 = 0;
 const IRQ_MSIX: u32 = 2;
 const LAST_BAR: u32 = 5;
@@ -26,7 +23,7 @@ const CAP_SPARSE_MMAP: u16 = 1;
 const REGION_INFO: u32 = 32;
 
 /// Serves the device that `select` finds in `owner` to the one client that connects to the listening socket `fd`, in a
-/// thread of its own. `pages`: those of BAR0 that the guest may access as memory.
+/// thread of its own. `pages`: those that the guest may access as memory.
 ///
 /// # Errors
 /// One line where the thread cannot start.
@@ -94,11 +91,10 @@ fn answer(
         p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_INTX && has_intx(device) => {
             connection.reply(r, &words(&[16, 1 | 2 | 4, IRQ_INTX, 1]), None)
         }
-        p::DEVICE_GET_IRQ_INFO if r.u32(8) == IRQ_MSIX && device.config().msix > 0 => {
-            let vectors = device.config().msix.into();
-            connection.reply(r, &words(&[16, 1 | 8, IRQ_MSIX, vectors]), None)
-        }
-        p::DEVICE_GET_IRQ_INFO => connection.refuse(r),
+        p::DEVICE_GET_IRQ_INFO => match device.config().msix.filter(|_| r.u32(8) == IRQ_MSIX) {
+            Some(msix) => connection.reply(r, &words(&[16, 1 | 8, IRQ_MSIX, msix.vectors.into()]), None),
+            None => connection.refuse(r),
+        },
         p::REGION_READ => {
             let (offset, region, count) = (r.u64(0), r.u32(8), r.u32(12).min(1 << 20));
             let mut reply = r.payload.get(..16)?.to_vec();
@@ -161,12 +157,12 @@ fn region_info(
 ) -> Option<()> {
     let index = r.u32(8);
     let size = match index {
-        0..=LAST_BAR => device.config().bar(index as usize).map_or(0, |bar| bar.size),
-        REGION_CONFIG => CONFIG_SIZE,
+        0..=LAST_BAR => device.config().bar(index as u8).map_or(0, |bar| bar.size),
+        REGION_CONFIG => device.config().size(),
         _ => 0,
     };
     let flags = if size > 0 { FLAG_READ | FLAG_WRITE } else { 0 };
-    let Some(pages) = pages.filter(|_| index == REGION_BAR0) else {
+    let Some(pages) = pages.filter(|pages| index == u32::from(pages.place.bar)) else {
         let mut reply = words(&[REGION_INFO, flags, index, 0]);
         reply.extend_from_slice(&size.to_le_bytes());
         reply.extend_from_slice(&0u64.to_le_bytes());
@@ -183,8 +179,8 @@ fn region_info(
         reply.extend_from_slice(&CAP_SPARSE_MMAP.to_le_bytes());
         reply.extend_from_slice(&1u16.to_le_bytes());
         reply.extend_from_slice(&words(&[0, 1, 0]));
-        reply.extend_from_slice(&pages.range.start.to_le_bytes());
-        reply.extend_from_slice(&(pages.range.end - pages.range.start).to_le_bytes());
+        reply.extend_from_slice(&pages.place.range.start.to_le_bytes());
+        reply.extend_from_slice(&(pages.place.range.end - pages.place.range.start).to_le_bytes());
     }
     connection.reply(r, &reply, fits.then_some(&pages.fd))
 }

@@ -7,14 +7,13 @@
 pub mod intel;
 
 use super::books::Books;
-use super::pages::SharedRegisters;
+use super::pages::{DevicePages, SharedRegisters};
 use super::port::{Nic, Port};
 use crate::memory::GuestMemory;
 use crate::params::{Interface, Platform};
 use crate::pci::Identity;
 use crate::wire::Generator;
 use intel::{Intel, Model};
-use std::ops::Range;
 
 /// How a NIC looks on the bus.
 #[must_use]
@@ -22,9 +21,9 @@ pub fn identity(interface: Interface) -> Identity {
     intel::identity(interface)
 }
 
-/// The pages of BAR0 that guest and NIC share as memory.
+/// The pages that guest and NIC share as memory.
 #[must_use]
-pub fn shared_pages(interface: Interface) -> Range<u64> {
+pub fn shared_pages(interface: Interface) -> DevicePages {
     intel::shared_pages(interface)
 }
 

@@ -7,10 +7,9 @@ use crate::nic::blocks::fetcher::Thresholds;
 use crate::nic::blocks::moderation::Delays;
 use crate::nic::blocks::RingView;
 use crate::nic::device::Side;
-use crate::nic::pages::SharedRegisters;
+use crate::nic::pages::{DevicePages, SharedRegisters};
 use crate::params::Interface;
-use crate::pci::{Bar, Identity};
-use std::ops::Range;
+use crate::pci::{Bar, Identity, Msix};
 use wiretime_base::Ps;
 
 const INTEL: u16 = 0x8086;
@@ -22,26 +21,27 @@ pub fn identity(interface: Interface) -> Identity {
     let common = Identity { vendor: INTEL, class: ETHERNET, intx: true, ..Identity::default() };
     match interface {
         Interface::I8254x => {
-            Identity { device: 0x100e, revision: 3, bars: vec![(0, Bar { size: e1000::BAR_SIZE })], ..common }
+            Identity { device: 0x100e, revision: 3, bars: vec![Bar::new(0, e1000::BAR_SIZE)], ..common }
         }
         Interface::I82599 => Identity {
             device: 0x10f7,
             revision: 1,
-            bars: vec![(0, Bar { size: ixgbe::BAR_SIZE }), (4, Bar { size: 0x4000 })],
-            msix: ixgbe::VECTORS,
+            bars: vec![Bar::new(0, ixgbe::BAR_SIZE), Bar::new(4, 0x4000)],
+            msix: Some(Msix { vectors: ixgbe::VECTORS, bar: 4, table: 0, pending: 0x2000 }),
             express: true,
             ..common
         },
     }
 }
 
-/// The pages of BAR0 that guest and NIC share as memory.
+/// The pages that guest and NIC share as memory.
 #[must_use]
-pub fn shared_pages(interface: Interface) -> Range<u64> {
-    match interface {
+pub fn shared_pages(interface: Interface) -> DevicePages {
+    let range = match interface {
         Interface::I8254x => e1000::SHARED,
         Interface::I82599 => ixgbe::SHARED,
-    }
+    };
+    DevicePages { bar: 0, range }
 }
 
 /// Queues of a direction.
