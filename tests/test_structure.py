@@ -30,6 +30,12 @@ def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
     assert found == (named if crate == "qemu" else [])
 
 
+def test_one_module_names_its_packages_and_tools() -> None:
+    files = (paths.REPOSITORY / "python").rglob("*.py")
+    found = {f.name for f in files if re.search(r"aarch64|arm64|gic-version|qemu-system-arm", f.read_text())}
+    assert found == {"architecture.py"}
+
+
 @pytest.mark.parametrize(
     ("crate", "allowed"),
     [

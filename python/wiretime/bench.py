@@ -22,6 +22,7 @@ from rich.table import Table
 from wiretime import load, platforms, runs, vm
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
+from wiretime.setup.architecture import BOARD
 from wiretime.setup.parts import GUEST, QEMU
 
 TESTPMD = (
@@ -72,12 +73,13 @@ def bare() -> float:
     # Its statistics are printed instead of waiting for the end of the input.
     script = f"timeout {BARE_SECONDS + 6:.0f} {TESTPMD} --stats-period 1"
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": script, "WAITS": ""}, archives=("dpdk",))
+    system = platforms.load(platforms.DEFAULT)["system"]
     with tempfile.NamedTemporaryFile(prefix="wiretime-bench-") as initrd:
         initrd.write(vm.initramfs(g))
         initrd.flush()
         command = [
             *qemu.command(QEMU.folder() / "root"),
-            *["-M", "virt,gic-version=3", "-cpu", "neoverse-n1", "-smp", "2", "-m", "1024"],
+            *["-M", BOARD, "-cpu", system["cpu"], "-smp", "2", "-m", "1024"],
             *["-accel", "tcg,thread=single,tb-size=256", "-display", "none", "-nic", "none", "-no-reboot"],
             *["-monitor", "none", "-serial", "stdio"],
             *["-kernel", str(GUEST.folder() / "kernel"), "-initrd", initrd.name],

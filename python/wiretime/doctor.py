@@ -10,13 +10,14 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
+from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE
 from wiretime.setup.parts import PARTS, QEMU
 from wiretime.setup.qemu import version
 
 TOOLS = {
     "mmdebstrap": "mmdebstrap",
     "cpio": "cpio",
-    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+    COMPILER: COMPILER_PACKAGE,
     "cargo": "cargo-web (or cargo)",
     "cc": "gcc",
 }

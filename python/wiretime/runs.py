@@ -20,12 +20,11 @@ from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.request import GUEST_LIMIT as GUEST_LIMIT
 from wiretime.request import Request as Request
 from wiretime.setup import store
+from wiretime.setup.architecture import KERNEL_ARGS_MAX
 from wiretime.setup.parts import GUEST, QEMU
 
 SCHEMA_VERSION = 1
 SERIES_MAX = 10_000
-# The kernel takes 2048 on arm64, ours included.
-KERNEL_ARGS_MAX = 1000
 EVER = "1000000s"
 TERMINATED = 128 + 15
 # Folder of what a second host leaves.

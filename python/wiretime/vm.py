@@ -25,6 +25,7 @@ import wiretime._native as _native
 from wiretime import paths
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import guest, qemu
+from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
 
 # Guests of this process that run now.
@@ -242,7 +243,7 @@ class Machine:
         self.command = [
             *qemu.command(self.qemu_root),
             "-M",
-            "virt,dtb-randomness=off,gic-version=3,memory-backend=mem",
+            f"{BOARD},{REPEATABLE},memory-backend=mem",
             "-object",
             f"memory-backend-memfd,id=mem,size={memory},share=on",
             "-m",

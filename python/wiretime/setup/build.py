@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 from wiretime.errors import WiretimeError
+from wiretime.setup import architecture
 
-COMPILER = "aarch64-linux-gnu-gcc"
 EXAMPLES = Path("usr/share/dpdk/examples")
-PKG_CONFIG = Path("usr/lib/aarch64-linux-gnu/pkgconfig")
+PKG_CONFIG = architecture.LIBRARY / "pkgconfig"
 
 
 def tool(name: str, package: str) -> None:
@@ -22,7 +22,11 @@ def tool(name: str, package: str) -> None:
 
 def _make(root: Path, folder: Path, *arguments: str) -> None:
     """Run a Makefile that takes its flags from pkg-config, with ``root`` as the target's system."""
-    for name, package in (("make", "make"), ("pkg-config", "pkgconf"), (COMPILER, "gcc-aarch64-linux-gnu")):
+    for name, package in (
+        ("make", "make"),
+        ("pkg-config", "pkgconf"),
+        (architecture.COMPILER, architecture.COMPILER_PACKAGE),
+    ):
         tool(name, package)
     if not (root / "lib").exists():
         # Packages that are unpacked only: the system's own link is missing.
@@ -35,7 +39,7 @@ def _make(root: Path, folder: Path, *arguments: str) -> None:
     }
     # No path of this machine in what is built: the same image wherever it is made.
     same = f"-ffile-prefix-map={root}= -ffile-prefix-map={folder}=."
-    command = ["make", "--silent", "-C", str(folder), f"CC={COMPILER} --sysroot={root} {same}", *arguments]
+    command = ["make", "--silent", "-C", str(folder), f"CC={architecture.COMPILER} --sysroot={root} {same}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()

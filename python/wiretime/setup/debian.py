@@ -12,6 +12,7 @@ from pathlib import Path
 
 from wiretime.errors import WiretimeError
 from wiretime.paths import LOCK_FILE
+from wiretime.setup.architecture import EMULATOR_PACKAGE, KERNEL_PACKAGE
 from wiretime.setup.store import file_digest
 
 
@@ -89,7 +90,7 @@ def lock() -> dict[str, dict[str, list[str]]]:
 
 
 # Names that documents use, and the packages whose versions they mean.
-NAMED = {"dpdk": "dpdk-dev", "linux": "linux-image-arm64", "memcached": "memcached", "qemu": "qemu-system-arm"}
+NAMED = {"dpdk": "dpdk-dev", "linux": KERNEL_PACKAGE, "memcached": "memcached", "qemu": EMULATOR_PACKAGE}
 
 
 def releases() -> dict[str, str]:

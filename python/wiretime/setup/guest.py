@@ -18,10 +18,9 @@ from elftools.elf.elffile import ELFFile
 
 from wiretime.errors import WiretimeError
 from wiretime.paths import GUEST
-from wiretime.setup import build, debian, store
+from wiretime.setup import architecture, build, debian, store
+from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE, LIBRARY, LOADER
 
-LIBRARY = Path("usr/lib/aarch64-linux-gnu")
-COMPILER = build.COMPILER
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
 
 
@@ -39,7 +38,7 @@ def key() -> str:
     """Return what the cache entry depends on: recipe, our init, tools and programs, the lock file, and this code."""
     sources = [p.read_bytes() for p in _own_sources(recipe())]
     locked = repr(sorted(debian.lock().get("guest", {}).items()))
-    code = [Path(__file__).read_bytes(), Path(build.__file__).read_bytes()]
+    code = [Path(m).read_bytes() for m in (__file__, build.__file__, architecture.__file__)]
     return store.digest("guest", (GUEST / "recipe.toml").read_bytes(), *sources, locked, *code)
 
 
@@ -156,7 +155,7 @@ def _content(s: Staging, content: Mapping[str, Any]) -> None:
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:
     """Compile a guest program of ours that needs no library."""
-    build.tool(COMPILER, "gcc-aarch64-linux-gnu")
+    build.tool(COMPILER, COMPILER_PACKAGE)
     done = subprocess.run([COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True)
     if done.returncode != 0:
         raise WiretimeError(f"{source}: {done.stderr.strip()}")
@@ -173,7 +172,7 @@ def _needed(path: Path) -> Iterable[str]:
 def _libraries(root: Path, programs: Iterable[Path], by_name: Iterable[str]) -> set[str]:
     """Return the libraries that the programs need, and those that these need."""
     places = (LIBRARY, LIBRARY / "dpdk/pmds-25.0")
-    found = {f"{LIBRARY}/ld-linux-aarch64.so.1", "usr/lib/ld-linux-aarch64.so.1"}
+    found = {f"{LIBRARY}/{LOADER}", f"usr/lib/{LOADER}"}
     found = {name for name in found if (root / name).exists()}
     todo = [name for p in programs for name in _needed(p)] + list(by_name)
     while todo:

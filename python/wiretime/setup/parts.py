@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wiretime.setup import guest, qemu, store
+from wiretime.setup.architecture import DEBIAN
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,6 @@ class Part:
 
 
 QEMU = Part("qemu", "QEMU 11.1 (Debian backports)", qemu.key, qemu.make)
-GUEST = Part("guest", "guest kernel and initramfs (Debian arm64)", guest.key, guest.make)
+GUEST = Part("guest", f"guest kernel and initramfs (Debian {DEBIAN})", guest.key, guest.make)
 PARTS = (QEMU, GUEST)
 SIZES = {"qemu": "45 MB to fetch", "guest": "180 MB to fetch"}

@@ -9,9 +9,10 @@ from typing import Any
 
 from wiretime.errors import WiretimeError
 from wiretime.setup import debian, store
+from wiretime.setup.architecture import EMULATOR, EMULATOR_PACKAGE
 
 SUITES = ("trixie", "trixie-backports")
-PACKAGES = ("qemu-system-arm", "qemu-system-data", "ipxe-qemu")
+PACKAGES = (EMULATOR_PACKAGE, "qemu-system-data", "ipxe-qemu")
 WANTED = "11.1"
 
 
@@ -26,7 +27,7 @@ def command(root: Path) -> list[str]:
         str(root / "usr/lib64/ld-linux-x86-64.so.2"),
         "--library-path",
         str(root / "usr/lib/x86_64-linux-gnu"),
-        str(root / "usr/bin/qemu-system-aarch64"),
+        str(root / f"usr/bin/{EMULATOR}"),
         "-L",
         str(root / "usr/share/qemu"),
     ]

@@ -1,0 +1,24 @@
+"""The guest's instruction set, as Debian, the compiler and QEMU name it.
+
+Another one is other names here, its own in ``scripts/prepare.sh`` and ``guest/recipe.toml``, and a module of
+``crates/isa``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DEBIAN = "arm64"
+TRIPLE = "aarch64-linux-gnu"
+LIBRARY = Path("usr/lib") / TRIPLE
+LOADER = "ld-linux-aarch64.so.1"
+COMPILER = f"{TRIPLE}-gcc"
+COMPILER_PACKAGE = f"gcc-{TRIPLE}"
+KERNEL_PACKAGE = f"linux-image-{DEBIAN}"
+EMULATOR = "qemu-system-aarch64"
+EMULATOR_PACKAGE = "qemu-system-arm"
+# QEMU's board, and what of it is not drawn by chance.
+BOARD = "virt,gic-version=3"
+REPEATABLE = "dtb-randomness=off"
+# Of the command line, 2048 in all, what users may add.
+KERNEL_ARGS_MAX = 1000
