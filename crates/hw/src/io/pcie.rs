@@ -219,6 +219,23 @@ mod tests {
     use crate::testing::platform;
 
     #[test]
+    fn what_is_owed_goes_once_also_what_was_entered_late() {
+        let mut d = Direction::default();
+        d.calendar.reserve(0, 1000);
+        d.owes(100, 10);
+        d.owes(900, 20);
+        assert_eq!((d.owed(1000), d.owed(1000)), (30, 0));
+        d.calendar.reserve(1000, 500);
+        d.owes(50, 7);
+        assert_eq!(d.owed(950), 37, "a packet asked for before finds the others, too");
+        d.owes(60, 5);
+        assert_eq!((d.owed(1500), d.owed(1500)), (5, 0));
+        d.reached(100);
+        d.owes(1200, 3);
+        assert_eq!(d.owed(1500), 3);
+    }
+
+    #[test]
     fn cuts_at_limits_and_pages() {
         let count = |address, length, limit| pieces(address, length, limit).count();
         assert_eq!(count(0, 1024, 256), 4);

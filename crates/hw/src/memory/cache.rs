@@ -241,6 +241,22 @@ mod tests {
     use proptest::prelude::*;
     use Replacement::{Lru, PseudoLru, Random, Rrip};
 
+    #[test]
+    fn lines_of_one_mark_are_not_taken_for_each_other() {
+        let sets = 16;
+        let mut c = Cache::new(sets * 20 * 64, 20, Lru);
+        let alike: Vec<u64> = (0..).map(|n| 5 + n * sets).filter(|&line| mark(line) == mark(5)).take(20).collect();
+        for (n, &line) in alike.iter().enumerate() {
+            assert_eq!(c.find(line), None);
+            c.insert(line, n as u64, Level::Llc, 0, 0);
+        }
+        for (n, &line) in alike.iter().enumerate() {
+            assert_eq!(c.find(line).map(|at| c.ready(at)), Some(n as u64));
+        }
+        assert_eq!((c.remove(alike[7]), c.find(alike[7])), (Some(0), None));
+        assert!(c.find(alike[8]).is_some());
+    }
+
     fn insert(c: &mut Cache, line: u64) -> Option<u64> {
         c.insert(line, 0, Level::L2, 0, 0).map(|v| v.line)
     }
