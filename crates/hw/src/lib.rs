@@ -12,6 +12,7 @@ pub mod memory;
 pub mod nic;
 pub mod params;
 pub mod pci;
+pub mod requester;
 pub mod wire;
 
 #[cfg(test)]

@@ -114,7 +114,13 @@ pub struct Machine<H> {
     rings: Vec<(usize, Polled)>,
     /// When the next DMA write becomes visible.
     next_write: Ps,
+    /// Up to where bookings have been forgotten.
+    forgotten: Ps,
 }
+
+/// How often what is over is forgotten. A PCIe link counts what it owes from before as sent (`io::pcie`): results depend on it
+/// by some nanoseconds.
+const FORGET_EVERY: Ps = 1_000_000;
 
 fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
     ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
@@ -135,6 +141,7 @@ impl<H: Hold> Machine<H> {
             span: 0..0,
             rings: Vec::new(),
             next_write: Ps::MAX,
+            forgotten: 0,
         }
     }
 
@@ -232,8 +239,17 @@ impl<H: Hold> Machine<H> {
         self.cores[index].device_stores = stores;
     }
 
-    /// All cores and devices stand at `t` or later: what nobody can ask for any more is forgotten.
+    /// All cores and devices stand at `t` or later: what nobody can ask for any more is forgotten, now and then.
+    #[inline]
     pub fn reached(&mut self, t: Ps) {
+        if t >= self.forgotten + FORGET_EVERY {
+            self.forget(t);
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self, t: Ps) {
+        self.forgotten = t;
         self.memory.reached(t);
         self.cores.iter_mut().for_each(|core| core.reached(t));
         self.nics.nics().slots.iter_mut().for_each(|slot| slot.nic.reached(t));

@@ -96,6 +96,7 @@ fn lines(address: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::super::iommu::Iommu;
+    use super::super::probe::PROBE;
     use super::*;
     use crate::memory::MemorySystem;
     use crate::testing::platform;
@@ -117,7 +118,7 @@ mod tests {
                     0,
                     i % 512 * 4096,
                     1024,
-                    &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats },
+                    &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
                 )
                 .0
             })

@@ -11,6 +11,7 @@ pub mod probe;
 
 use crate::memory::MemorySystem;
 use crate::params::{IoPath, Platform};
+use crate::requester::DmaRequester;
 use bus::Bus;
 use iommu::Iommu;
 use pcie::Pcie;
@@ -42,19 +43,21 @@ struct Host<'a> {
     memory: &'a mut MemorySystem,
     iommu: &'a mut Iommu,
     stats: &'a mut IoStats,
+    /// For whom.
+    by: DmaRequester,
 }
 
 impl Host<'_> {
     /// A write that comes at `t`; returns when it is visible to cores.
     fn write(&mut self, t: Ps, address: u64, length: u64) -> Ps {
         let translated = self.iommu.translate(address, t, self.stats);
-        self.memory.dma_write(address, length, translated)
+        self.memory.dma_write((address, length), translated, self.by)
     }
 
     /// A read that comes at `t`; returns when its data are there.
     fn read(&mut self, t: Ps, address: u64, length: u64) -> Ps {
         let translated = self.iommu.translate(address, t, self.stats);
-        self.memory.dma_read(address, length, translated)
+        self.memory.dma_read((address, length), translated, self.by)
     }
 }
 
@@ -111,9 +114,15 @@ impl Io {
     }
 
     /// The NIC writes; returns when the last byte has left the NIC and when all is visible to cores.
-    pub fn write(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> (Ps, Ps) {
+    pub fn write(
+        &mut self,
+        t: Ps,
+        (address, length): (u64, u64),
+        by: DmaRequester,
+        memory: &mut MemorySystem,
+    ) -> (Ps, Ps) {
         self.stats.upstream_payload += length;
-        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats };
+        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats, by };
         match &mut self.path {
             Path::Pcie(p) => p.write(t, address, length, &mut host),
             Path::Bus(b) => b.write(t, address, length, &mut host),
@@ -121,9 +130,9 @@ impl Io {
     }
 
     /// The NIC reads; returns when the last byte is there.
-    pub fn read(&mut self, t: Ps, address: u64, length: u64, memory: &mut MemorySystem) -> Ps {
+    pub fn read(&mut self, t: Ps, (address, length): (u64, u64), by: DmaRequester, memory: &mut MemorySystem) -> Ps {
         self.stats.downstream_payload += length;
-        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats };
+        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats, by };
         match &mut self.path {
             Path::Pcie(p) => p.read(t, address, length, &mut host),
             Path::Bus(b) => b.read(t, address, length, &mut host),
@@ -160,6 +169,7 @@ impl Io {
 
 #[cfg(test)]
 mod tests {
+    use super::probe::PROBE;
     use super::*;
     use crate::testing::platform;
 
@@ -173,8 +183,8 @@ mod tests {
         let mut last = 0;
         for i in 0..2000u64 {
             let t = i * 130_000;
-            io.read(t, i % 64 * 4096, 256, &mut memory);
-            io.write(t, i % 64 * 4096, 256 * (i % 3), &mut memory);
+            io.read(t, (i % 64 * 4096, 256), PROBE, &mut memory);
+            io.write(t, (i % 64 * 4096, 256 * (i % 3)), PROBE, &mut memory);
             for k in 0..3 {
                 let arrives = io.register_write(t + k * 1000);
                 assert!(arrives >= last, "doorbell {i}.{k}");

@@ -68,6 +68,7 @@ impl Direction {
         waits.saturating_sub(t - at)
     }
 
+    /// What is owed from before `t` counts as sent: nearly always it has left, the link having been idle since.
     fn reached(&mut self, t: Ps) {
         self.calendar.reached(t);
         let owed = self.owed.len();
@@ -214,6 +215,7 @@ impl Pcie {
 #[cfg(test)]
 mod tests {
     use super::super::iommu::Iommu;
+    use super::super::probe::PROBE;
     use super::*;
     use crate::memory::MemorySystem;
     use crate::testing::platform;
@@ -279,7 +281,7 @@ mod tests {
                         0,
                         i % 512 * 4096,
                         size,
-                        &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats },
+                        &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
                     )
                     .0
                 })
@@ -300,8 +302,9 @@ mod tests {
         let mut memory = MemorySystem::new(&p, 1);
         let mut link = Pcie::new(&p.pcie);
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
-        let mut read =
-            |t| link.read(t, 0, 64, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats }) - t;
+        let mut read = |t| {
+            link.read(t, 0, 64, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE }) - t
+        };
         let warm = read(0);
         let latency = read(10_000_000);
         assert!(latency <= warm);
@@ -319,7 +322,12 @@ mod tests {
         let mut link = Pcie::new(&p.pcie);
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         for i in 0..1000 {
-            link.write(0, i * 4096, 256, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats });
+            link.write(
+                0,
+                i * 4096,
+                256,
+                &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
+            );
         }
         let dllps = stats.upstream_bytes / u64::from(p.pcie.dllp_interval) * 2 * u64::from(p.pcie.dllp_size);
         assert_eq!(stats.dllp_bytes, dllps);

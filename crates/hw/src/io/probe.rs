@@ -4,6 +4,7 @@
 use super::Io;
 use crate::memory::MemorySystem;
 use crate::params::Platform;
+use crate::requester::{DmaRequester, Moves, Purpose, Side};
 use wiretime_base::Ps;
 
 /// What the device does.
@@ -16,6 +17,10 @@ pub enum Access {
     /// Both in turn.
     Both,
 }
+
+/// The device.
+pub(super) const PROBE: DmaRequester =
+    DmaRequester { device: 0, purpose: Purpose { side: Side::Receive, queue: 0, moves: Moves::Payload } };
 
 /// Accesses of a throughput measurement.
 const COUNT: u64 = 20_000;
@@ -37,11 +42,11 @@ fn warm(p: &Platform) -> (MemorySystem, Io) {
 pub fn latency(p: &Platform, access: Access, bytes: u64) -> Ps {
     let (mut memory, mut io) = warm(p);
     match access {
-        Access::Read => io.read(QUIET, 0, bytes, &mut memory) - QUIET,
-        Access::Write => io.write(QUIET, 0, bytes, &mut memory).1 - QUIET,
+        Access::Read => io.read(QUIET, (0, bytes), PROBE, &mut memory) - QUIET,
+        Access::Write => io.write(QUIET, (0, bytes), PROBE, &mut memory).1 - QUIET,
         Access::Both => {
-            let written = io.write(QUIET, 0, bytes, &mut memory).0;
-            io.read(written, 0, bytes, &mut memory) - QUIET
+            let written = io.write(QUIET, (0, bytes), PROBE, &mut memory).0;
+            io.read(written, (0, bytes), PROBE, &mut memory) - QUIET
         }
     }
 }
@@ -56,10 +61,10 @@ pub fn throughput(p: &Platform, access: Access, bytes: u64) -> f64 {
     for i in 0..COUNT {
         let address = i % places * bytes;
         if access != Access::Write {
-            last = last.max(io.read(QUIET, address, bytes, &mut memory));
+            last = last.max(io.read(QUIET, (address, bytes), PROBE, &mut memory));
         }
         if access != Access::Read {
-            last = last.max(io.write(QUIET, address, bytes, &mut memory).0);
+            last = last.max(io.write(QUIET, (address, bytes), PROBE, &mut memory).0);
         }
     }
     (COUNT * bytes * 8) as f64 * 1e12 / (last - QUIET) as f64

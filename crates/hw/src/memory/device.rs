@@ -1,7 +1,8 @@
 //! DMA into and out of the caches: direct cache access (DDIO, cache stashing to the LLC) or past them.
 
 use super::cache::{DIRTY, DMA};
-use super::{Level, MemorySystem, Requester, LINE};
+use super::{Level, MemorySystem, LINE};
+use crate::requester::{DmaRequester, Requester};
 use wiretime_base::Ps;
 
 /// No core: a device.
@@ -9,7 +10,8 @@ const DEVICE: usize = u32::MAX as usize;
 
 impl MemorySystem {
     /// A device writes `length` bytes at `address`, arriving at `t`; returns when all are visible to cores.
-    pub fn dma_write(&mut self, address: u64, length: u64, t: Ps) -> Ps {
+    pub fn dma_write(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
+        let ways = (self.dca_policy)(by, self.shared.dca_ways);
         let mut visible = t;
         for line in lines(address, length) {
             self.shared.stats.dma_writes += 1;
@@ -17,15 +19,14 @@ impl MemorySystem {
             let at_bank = self.shared.bank(line, t);
             // Visible once the point of coherence has it.
             visible = visible.max(at_bank + self.shared.latency);
-            if self.shared.dca_ways == 0 {
+            if ways == 0 {
                 self.shared.drop_line(line);
-                self.shared.dram.write(line, at_bank + self.shared.latency, true);
+                self.shared.dram.write(line, at_bank + self.shared.latency, Some(by));
             } else if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_write_updates += 1;
                 self.shared.llc.set_state(at, DIRTY | DMA);
             } else {
                 self.shared.stats.dma_write_allocations += 1;
-                let ways = self.shared.dca_ways;
                 // A core that looks before finds the line, too, but never waits for what comes later.
                 self.llc_insert(line, 0, Level::Llc, DIRTY | DMA, ways, t);
             }
@@ -34,7 +35,7 @@ impl MemorySystem {
     }
 
     /// A device reads `length` bytes at `address`, its request arriving at `t`; returns when the last is there.
-    pub fn dma_read(&mut self, address: u64, length: u64, t: Ps) -> Ps {
+    pub fn dma_read(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
         let mut done = t;
         for line in lines(address, length) {
             self.shared.stats.dma_reads += 1;
@@ -47,7 +48,7 @@ impl MemorySystem {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked + self.shared.snoop_latency);
             } else {
-                done = done.max(self.shared.dram.read(line, looked, Requester::Dma));
+                done = done.max(self.shared.dram.read(line, looked, Requester::Device(by)));
             }
         }
         done
@@ -63,9 +64,12 @@ fn lines(address: u64, length: u64) -> std::ops::RangeInclusive<u64> {
 mod tests {
     use super::*;
     use crate::params::{Inclusion, Platform};
+    use crate::requester::{CoreAccess, Moves, Purpose, Side};
     use crate::testing::platform;
 
     const ADDRESS: u64 = 64_000;
+    const BY: DmaRequester =
+        DmaRequester { device: 0, purpose: Purpose { side: Side::Receive, queue: 0, moves: Moves::Payload } };
     const QUIET: Ps = 78_400_000;
 
     fn system(dca_ways: u32) -> (MemorySystem, Platform) {
@@ -78,7 +82,7 @@ mod tests {
     fn writes_are_visible_once_the_llc_has_looked() {
         for ways in [0, 4] {
             let (mut m, p) = system(ways);
-            assert_eq!(m.dma_write(ADDRESS, 64, QUIET), QUIET + p.llc.latency.ps());
+            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + p.llc.latency.ps());
             assert_eq!(m.stats().dma_writes, 1);
             assert_eq!(m.stats().dma_write_allocations, u64::from(ways > 0));
             assert_eq!(m.dram_stats().writes_dma, u64::from(ways == 0));
@@ -90,11 +94,11 @@ mod tests {
         let (mut m, _) = system(4);
         for (length, lines) in [(1, 1), (64, 1), (65, 2), (0, 1)] {
             let before = m.stats().dma_writes;
-            m.dma_write(ADDRESS, length, QUIET);
+            m.dma_write((ADDRESS, length), QUIET, BY);
             assert_eq!(m.stats().dma_writes - before, lines, "{length} B");
         }
         let before = m.stats().dma_writes;
-        m.dma_write(ADDRESS + 63, 2, QUIET);
+        m.dma_write((ADDRESS + 63, 2), QUIET, BY);
         assert_eq!(m.stats().dma_writes - before, 2);
     }
 
@@ -102,10 +106,10 @@ mod tests {
     fn with_direct_cache_access_a_core_finds_the_line_in_the_llc_without_in_dram() {
         for (ways, level) in [(0, Level::Dram), (4, Level::Llc)] {
             let (mut m, _) = system(ways);
-            m.dma_write(ADDRESS, 64, QUIET);
-            assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + 1_000_000, Requester::Load).1, level);
+            m.dma_write((ADDRESS, 64), QUIET, BY);
+            assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + 1_000_000, CoreAccess::Load).1, level);
             // Written again while the LLC has it.
-            m.dma_write(ADDRESS, 64, QUIET + 2_000_000);
+            m.dma_write((ADDRESS, 64), QUIET + 2_000_000, BY);
             assert_eq!(m.stats().dma_write_updates, u64::from(ways > 0));
         }
     }
@@ -114,7 +118,7 @@ mod tests {
     fn a_write_takes_the_line_from_the_core_that_has_it() {
         let (mut m, _) = system(4);
         m.store(0, ADDRESS, 1000);
-        m.dma_write(ADDRESS, 64, QUIET);
+        m.dma_write((ADDRESS, 64), QUIET, BY);
         assert!(!m.private[0].holds(ADDRESS / LINE));
         assert_eq!(m.private_stats(0).snooped_lines, 1);
     }
@@ -123,17 +127,17 @@ mod tests {
     fn reads_are_served_where_the_line_is() {
         let (mut m, p) = system(4);
         let (latency, snoop) = (p.llc.latency.ps(), p.llc.snoop_latency.ps());
-        m.dma_write(ADDRESS, 64, QUIET);
+        m.dma_write((ADDRESS, 64), QUIET, BY);
         let t = QUIET + 1_000_000;
-        assert_eq!(m.dma_read(ADDRESS, 64, t), t + latency, "from the LLC");
+        assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency, "from the LLC");
         m.store(0, ADDRESS + 4096, 1000);
         m.shared.drop_line((ADDRESS + 4096) / LINE);
-        assert_eq!(m.dma_read(ADDRESS + 4096, 64, t), t + latency + snoop, "from the core");
+        assert_eq!(m.dma_read((ADDRESS + 4096, 64), t, BY), t + latency + snoop, "from the core");
         assert!(m.private[0].holds((ADDRESS + 4096) / LINE), "which keeps it");
         let d = &p.dram;
         let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
         let t = t + 500_000;
-        assert_eq!(m.dma_read(ADDRESS + (1 << 20), 64, t), t + latency + dram, "from memory");
+        assert_eq!(m.dma_read((ADDRESS + (1 << 20), 64), t, BY), t + latency + dram, "from memory");
         assert_eq!((m.stats().dma_reads, m.stats().dma_read_hits), (3, 2));
     }
 
@@ -142,8 +146,33 @@ mod tests {
         let (mut m, p) = system(2);
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
         for n in 0..10 {
-            m.dma_write((ADDRESS / LINE + n * sets) * LINE, 64, QUIET);
+            m.dma_write(((ADDRESS / LINE + n * sets) * LINE, 64), QUIET, BY);
         }
         assert_eq!(m.stats().dca_leaks, 8, "two of ten are left");
+    }
+
+    /// As with TPH steering or ways by class: descriptors and one queue's packets into the LLC, the rest to memory.
+    #[test]
+    fn a_policy_sees_device_queue_and_purpose() {
+        let (mut m, _) = system(4);
+        m.set_dca_policy(|by, ways| match by {
+            DmaRequester { device: 1, purpose: Purpose { moves: Moves::Completions, .. } } => 1,
+            DmaRequester { device: 1, purpose: Purpose { queue: 3, .. } } => ways,
+            _ => 0,
+        });
+        let by = |device, queue, moves| DmaRequester { device, purpose: Purpose::new(Side::Receive, queue, moves) };
+        for (n, (device, queue, moves, level)) in [
+            (1, 0, Moves::Completions, Level::Llc),
+            (1, 3, Moves::Payload, Level::Llc),
+            (1, 2, Moves::Payload, Level::Dram),
+            (0, 3, Moves::Payload, Level::Dram),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let address = ADDRESS + n as u64 * 4096;
+            m.dma_write((address, 64), QUIET, by(device, queue, moves));
+            assert_eq!(m.llc_access(0, address / LINE, QUIET + 1_000_000, CoreAccess::Load).1, level);
+        }
     }
 }

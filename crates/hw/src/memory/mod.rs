@@ -21,6 +21,7 @@ pub use private::PrivateStats;
 pub use shared::MemoryStats;
 
 use crate::params::Platform;
+use crate::requester::DmaRequester;
 use private::Private;
 use shared::LastLevel;
 use wiretime_base::{Clock, Ps};
@@ -33,22 +34,8 @@ pub(crate) const BEHIND: Ps = 1_000_000;
 /// How often what is over is forgotten.
 const FORGET_EVERY: Ps = 4_000_000;
 
-/// Who asks: for counters, DCA and attribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requester {
-    /// Instruction fetch.
-    Fetch,
-    /// A load.
-    Load,
-    /// A store.
-    Store,
-    /// A software or hardware prefetch.
-    Prefetch,
-    /// A page walk.
-    Walk,
-    /// A device.
-    Dma,
-}
+/// Into how many ways of the LLC a device's write is put, of those that the platform gives to devices; 0: past the caches.
+pub type DcaPolicy = fn(DmaRequester, usize) -> usize;
 
 /// Where data came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +79,7 @@ pub struct MemorySystem {
     l2_latency: u64,
     l2_inclusive: bool,
     forgotten: Ps,
+    dca_policy: DcaPolicy,
     /// What lines hold.
     pub objects: Objects,
 }
@@ -108,8 +96,14 @@ impl MemorySystem {
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
             forgotten: 0,
+            dca_policy: |_, ways| ways,
             objects: Objects::default(),
         }
+    }
+
+    /// Whose writes go to how many of the LLC's ways: all of them to the platform's, unless said otherwise here.
+    pub fn set_dca_policy(&mut self, policy: DcaPolicy) {
+        self.dca_policy = policy;
     }
 
     /// All cores and devices have reached `t`: bookings that none of them can reach any more are forgotten.

@@ -6,8 +6,9 @@
 use super::cache::{Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
 use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
-use super::{Level, MemorySystem, Requester, LINE};
+use super::{Level, MemorySystem, LINE};
 use crate::params::Platform;
+use crate::requester::CoreAccess;
 #[cfg(test)]
 use wiretime_base::Clock;
 use wiretime_base::{stats, Calendar, Ps};
@@ -84,14 +85,14 @@ impl Private {
         self.port.reached(ps);
     }
 
-    fn l2_counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
+    fn l2_counter(&mut self, who: CoreAccess, missed: bool) -> &mut u64 {
         let s = &mut self.stats;
         let (accesses, misses) = match who {
-            Requester::Fetch => (&mut s.l2_accesses_code, &mut s.l2_misses_code),
-            Requester::Store => (&mut s.l2_accesses_store, &mut s.l2_misses_store),
-            Requester::Prefetch => (&mut s.l2_accesses_prefetch, &mut s.l2_misses_prefetch),
-            Requester::Walk => (&mut s.l2_accesses_walk, &mut s.l2_misses_walk),
-            Requester::Load | Requester::Dma => (&mut s.l2_accesses_load, &mut s.l2_misses_load),
+            CoreAccess::Fetch => (&mut s.l2_accesses_code, &mut s.l2_misses_code),
+            CoreAccess::Store => (&mut s.l2_accesses_store, &mut s.l2_misses_store),
+            CoreAccess::Prefetch => (&mut s.l2_accesses_prefetch, &mut s.l2_misses_prefetch),
+            CoreAccess::Walk => (&mut s.l2_accesses_walk, &mut s.l2_misses_walk),
+            CoreAccess::Load => (&mut s.l2_accesses_load, &mut s.l2_misses_load),
         };
         if missed {
             misses
@@ -145,7 +146,7 @@ impl MemorySystem {
             return self.late_hit(i, at, line, pc, t);
         }
         self.private[i].stats.l1_dcache_load_misses += 1;
-        self.l1d_miss(i, line, pc, t, Requester::Load)
+        self.l1d_miss(i, line, pc, t, CoreAccess::Load)
     }
 
     /// A hit on a line that is on its way or was prefetched.
@@ -215,7 +216,7 @@ impl MemorySystem {
             return self.upgrade(i, line, t);
         }
         p.stats.l1_dcache_store_misses += 1;
-        self.l1d_miss(i, line, 0, t, Requester::Store)
+        self.l1d_miss(i, line, 0, t, CoreAccess::Store)
     }
 
     /// A store of a whole line: gains ownership without reading memory.
@@ -250,13 +251,13 @@ impl MemorySystem {
         let p = &mut self.private[i];
         p.stats.software_prefetches += 1;
         if p.l1d.touch(line).is_none() {
-            self.l1d_miss(i, line, 0, t, Requester::Prefetch);
+            self.l1d_miss(i, line, 0, t, CoreAccess::Prefetch);
         }
     }
 
     /// A read of a page-table entry by the walker, which is served by the L2; returns when it is there.
     pub fn walk(&mut self, i: usize, address: u64, t: u64) -> u64 {
-        self.l2_access(i, address / LINE, 0, t, Requester::Walk).0
+        self.l2_access(i, address / LINE, 0, t, CoreAccess::Walk).0
     }
 
     /// Fetches the instruction line of `address` at cycle `t`; returns when it can be decoded. A hit costs nothing:
@@ -278,7 +279,7 @@ impl MemorySystem {
         }
         p.stats.l1_icache_load_misses += 1;
         let start = p.l1i_mshrs.ready(t);
-        let (ready, level, _) = self.l2_access(i, line, 0, start, Requester::Fetch);
+        let (ready, level, _) = self.l2_access(i, line, 0, start, CoreAccess::Fetch);
         let p = &mut self.private[i];
         p.l1i_mshrs.hold(t, ready);
         p.l1i.insert(line, ready, level, 0, 0);
@@ -300,7 +301,7 @@ impl MemorySystem {
                 return;
             }
             p.stats.hardware_prefetches += 1;
-            let (ready, level, _) = self.l2_access(i, line, 0, t, Requester::Fetch);
+            let (ready, level, _) = self.l2_access(i, line, 0, t, CoreAccess::Fetch);
             let p = &mut self.private[i];
             p.l1i_mshrs.hold(t, ready);
             p.l1i.insert(line, ready, level, PREFETCHED, 0);
@@ -308,11 +309,11 @@ impl MemorySystem {
     }
 
     #[inline(never)]
-    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level) {
+    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: u64, who: CoreAccess) -> (u64, Level) {
         let p = &mut self.private[i];
         let start = p.l1d_mshrs.ready(t);
         let (mut ready, level, mut state) = self.l2_access(i, line, pc, start, who);
-        if who == Requester::Store {
+        if who == CoreAccess::Store {
             if state & EXCLUSIVE == 0 {
                 let now = self.clock.at(start);
                 self.take_from_others(i, line, true, now);
@@ -323,7 +324,7 @@ impl MemorySystem {
         }
         self.private[i].l1d_mshrs.hold(t, ready);
         self.fill_l1d(i, line, ready, level, state, start);
-        if who == Requester::Load && self.private[i].l1d_prefetcher.on() {
+        if who == CoreAccess::Load && self.private[i].l1d_prefetcher.on() {
             let wanted = self.private[i].l1d_prefetcher.train(pc, line);
             self.prefetch_l1d(i, wanted, t);
         }
@@ -340,7 +341,7 @@ impl MemorySystem {
                 return;
             }
             p.stats.hardware_prefetches += 1;
-            let (ready, level, state) = self.l2_access(i, line, 0, t, Requester::Prefetch);
+            let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
             self.fill_l1d(i, line, ready, level, state | PREFETCHED, t);
         }
@@ -396,7 +397,7 @@ impl MemorySystem {
     }
 
     /// Returns when the line is there, where from, and its state.
-    fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: u64, who: Requester) -> (u64, Level, u8) {
+    fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: u64, who: CoreAccess) -> (u64, Level, u8) {
         let p = &mut self.private[i];
         let bank = line as usize & (p.l2_banks.len() - 1);
         let t = p.l2_banks[bank].pass(t);
@@ -415,7 +416,7 @@ impl MemorySystem {
         let missed = t + self.l2_latency;
         let start = p.l2_mshrs.ready(missed);
         p.stats.l2_mshr_full_cycles += start - missed;
-        self.objects.missed(line, who == Requester::Fetch, false);
+        self.objects.missed(line, who == CoreAccess::Fetch, false);
         let (ready, level, state) = self.beyond_l2(i, line, start, who);
         self.private[i].l2_mshrs.hold(missed, ready);
         self.train_l2(i, line, pc, t);
@@ -423,7 +424,7 @@ impl MemorySystem {
     }
 
     /// The LLC is asked at cycle `start`; fills the L2.
-    fn beyond_l2(&mut self, i: usize, line: u64, start: u64, who: Requester) -> (u64, Level, u8) {
+    fn beyond_l2(&mut self, i: usize, line: u64, start: u64, who: CoreAccess) -> (u64, Level, u8) {
         let at_llc = self.clock.at(start);
         let (arrives, level, state) = self.llc_access(i, line, at_llc, who);
         let ready = self.clock.cycle_at_or_after(arrives);
@@ -447,7 +448,7 @@ impl MemorySystem {
                 return;
             }
             p.stats.hardware_prefetches += 1;
-            let (ready, _, state) = self.beyond_l2(i, line, asked, Requester::Prefetch);
+            let (ready, _, state) = self.beyond_l2(i, line, asked, CoreAccess::Prefetch);
             let p = &mut self.private[i];
             p.l2_mshrs.hold(asked, ready);
             if let Some(at) = p.l2.find(line) {

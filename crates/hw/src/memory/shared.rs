@@ -8,8 +8,9 @@ use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE};
 use super::contention::Contention;
 use super::dram::Dram;
 use super::mshr::Mshrs;
-use super::{Level, MemorySystem, Requester};
+use super::{Level, MemorySystem};
 use crate::params::{Inclusion, Platform};
+use crate::requester::{CoreAccess, Requester};
 use rustc_hash::FxHashMap;
 use wiretime_base::{stats, Calendar, Ps};
 
@@ -44,6 +45,8 @@ pub(super) struct LastLevel {
     banks: Vec<Calendar>,
     mshrs: Mshrs,
     pub dram: Dram,
+    /// Something has been booked since what is over was last forgotten.
+    booked: bool,
     pub latency: Ps,
     bank_time: Ps,
     port_time: Ps,
@@ -63,6 +66,7 @@ impl LastLevel {
             banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),
+            booked: false,
             latency: p.llc.latency.ps(),
             bank_time: p.llc.bank_time.ps(),
             port_time: p.llc.port_time.ps(),
@@ -99,24 +103,28 @@ impl LastLevel {
     /// When a bank serves a request for `line` that comes at `t`.
     #[inline]
     pub fn bank(&mut self, line: u64, t: Ps) -> Ps {
+        self.booked = true;
         let bank = (line ^ line >> 9) as usize & (self.banks.len() - 1);
         self.banks[bank].reserve(t, self.bank_time)
     }
 
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
+        if !std::mem::take(&mut self.booked) {
+            return;
+        }
         self.banks.iter_mut().for_each(|bank| bank.reached(t));
         self.dram.reached(t);
     }
 
-    fn counter(&mut self, who: Requester, missed: bool) -> &mut u64 {
+    fn counter(&mut self, who: CoreAccess, missed: bool) -> &mut u64 {
         let stats = &mut self.stats;
         let (accesses, misses) = match who {
-            Requester::Fetch => (&mut stats.llc_accesses_code, &mut stats.llc_misses_code),
-            Requester::Store => (&mut stats.llc_accesses_store, &mut stats.llc_misses_store),
-            Requester::Prefetch => (&mut stats.llc_accesses_prefetch, &mut stats.llc_misses_prefetch),
-            Requester::Walk => (&mut stats.llc_accesses_walk, &mut stats.llc_misses_walk),
-            Requester::Load | Requester::Dma => (&mut stats.llc_accesses_load, &mut stats.llc_misses_load),
+            CoreAccess::Fetch => (&mut stats.llc_accesses_code, &mut stats.llc_misses_code),
+            CoreAccess::Store => (&mut stats.llc_accesses_store, &mut stats.llc_misses_store),
+            CoreAccess::Prefetch => (&mut stats.llc_accesses_prefetch, &mut stats.llc_misses_prefetch),
+            CoreAccess::Walk => (&mut stats.llc_accesses_walk, &mut stats.llc_misses_walk),
+            CoreAccess::Load => (&mut stats.llc_accesses_load, &mut stats.llc_misses_load),
         };
         if missed {
             misses
@@ -133,18 +141,18 @@ impl LastLevel {
 
 impl MemorySystem {
     /// Returns when the line arrives in the core, where from, and its state there.
-    pub(super) fn llc_access(&mut self, i: usize, line: u64, t: Ps, who: Requester) -> (Ps, Level, u8) {
+    pub(super) fn llc_access(&mut self, i: usize, line: u64, t: Ps, who: CoreAccess) -> (Ps, Level, u8) {
         let t = self.private[i].port.reserve(t, self.shared.port_time);
         let t = self.shared.bank(line, t);
         *self.shared.counter(who, false) += 1;
-        let write = who == Requester::Store;
+        let write = who == CoreAccess::Store;
         let s = &mut self.shared;
         if let Some(at) = s.llc.touch(line) {
             let (arrives, old) = ((t + s.latency).max(s.llc.ready(at)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
             let shared = self.take_from_others(i, line, write, t);
-            let mut state = if shared && !write || who == Requester::Fetch { 0 } else { EXCLUSIVE };
-            if self.shared.inclusion == Inclusion::Exclusive && !shared && who != Requester::Fetch {
+            let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
+            if self.shared.inclusion == Inclusion::Exclusive && !shared && who != CoreAccess::Fetch {
                 // It moves up, with what it owes to memory.
                 self.shared.llc.remove(line);
                 state |= old & DIRTY;
@@ -158,17 +166,17 @@ impl MemorySystem {
             let state = if write { EXCLUSIVE | DIRTY } else { 0 };
             return (t + self.shared.latency + self.shared.snoop_latency, Level::Snoop, state);
         }
-        self.objects.missed(line, who == Requester::Fetch, true);
+        self.objects.missed(line, who == CoreAccess::Fetch, true);
         let s = &mut self.shared;
         let looked = t + s.latency;
         let start = s.mshrs.ready(looked);
         s.stats.llc_mshr_full_ps += start - looked;
-        let arrives = s.dram.read(line, start, who);
+        let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });
         s.mshrs.hold(looked, arrives);
         if s.inclusion != Inclusion::Exclusive {
             self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
         }
-        (arrives, Level::Dram, if who == Requester::Fetch { 0 } else { EXCLUSIVE })
+        (arrives, Level::Dram, if who == CoreAccess::Fetch { 0 } else { EXCLUSIVE })
     }
 
     /// A line that a private cache had to let go.
@@ -198,7 +206,7 @@ impl MemorySystem {
         self.shared.stats.dca_leaks += u64::from(victim.state & DMA != 0);
         if dirty != 0 {
             self.shared.stats.llc_write_backs += 1;
-            self.shared.dram.write(victim.line, t, false);
+            self.shared.dram.write(victim.line, t, None);
         }
     }
 
@@ -259,17 +267,17 @@ mod tests {
     fn a_miss_takes_the_tag_and_dram_a_hit_the_latency() {
         for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
             let (mut m, p) = system(1, |p| p.llc.inclusion = inclusion);
-            let (arrives, level, state) = m.llc_access(0, LINE, QUIET, Requester::Load);
+            let (arrives, level, state) = m.llc_access(0, LINE, QUIET, CoreAccess::Load);
             assert_eq!((arrives, level, state), (QUIET + miss(&p), Level::Dram, EXCLUSIVE), "{inclusion:?}");
             assert_eq!(m.stats().llc_misses_load, 1);
             // Only what is not exclusive keeps a copy: there the next one hits, and waits for the data on their way.
-            let again = m.llc_access(0, LINE, QUIET + 1_000, Requester::Load);
+            let again = m.llc_access(0, LINE, QUIET + 1_000, CoreAccess::Load);
             if inclusion == Inclusion::Exclusive {
                 assert_eq!((again.1, m.stats().llc_misses_load), (Level::Dram, 2));
             } else {
                 assert_eq!((again.0, again.1), (arrives, Level::Llc));
                 let (t, hit) = (QUIET + 1_000_000, p.llc.latency.ps());
-                assert_eq!(m.llc_access(0, LINE, t, Requester::Load).0, t + hit);
+                assert_eq!(m.llc_access(0, LINE, t, CoreAccess::Load).0, t + hit);
             }
         }
     }
@@ -282,19 +290,19 @@ mod tests {
         }
         let hit = p.llc.latency.ps();
         let t = QUIET;
-        assert_eq!(m.llc_access(0, LINE, t, Requester::Load).0, t + hit);
+        assert_eq!(m.llc_access(0, LINE, t, CoreAccess::Load).0, t + hit);
         let (port, bank) = (p.llc.port_time.ps(), p.llc.bank_time.ps());
-        assert_eq!(m.llc_access(0, LINE + 1, t, Requester::Load).0, t + port + hit, "its port is taken");
-        let second = m.llc_access(1, LINE, t, Requester::Load).0;
+        assert_eq!(m.llc_access(0, LINE + 1, t, CoreAccess::Load).0, t + port + hit, "its port is taken");
+        let second = m.llc_access(1, LINE, t, CoreAccess::Load).0;
         assert_eq!(second, t + bank + hit, "the other core's port is free, the bank is not");
-        assert_eq!(m.llc_access(1, LINE, t - 500_000, Requester::Load).0, t - 500_000 + hit, "before all of them");
+        assert_eq!(m.llc_access(1, LINE, t - 500_000, CoreAccess::Load).0, t - 500_000 + hit, "before all of them");
     }
 
     #[test]
     fn the_llcs_mshrs_bound_its_misses() {
         let (mut m, p) = system(4, |p| p.llc.mshrs = 2);
         // One bank each, so that only the registers are short.
-        let ends: Vec<Ps> = (0..3).map(|i| m.llc_access(i, LINE + i as u64, QUIET, Requester::Load).0).collect();
+        let ends: Vec<Ps> = (0..3).map(|i| m.llc_access(i, LINE + i as u64, QUIET, CoreAccess::Load).0).collect();
         let first = ends[0].min(ends[1]);
         assert_eq!(m.stats().llc_mshr_full_ps, first - QUIET - p.llc.latency.ps());
         assert!(ends[2] > first + p.dram.t_cl.ps());
@@ -306,12 +314,12 @@ mod tests {
         m.store(0, LINE * 64, 1000);
         assert!(m.private[0].holds(LINE));
         let (t, snoop) = (QUIET, p.llc.snoop_latency.ps());
-        let (arrives, level, state) = m.llc_access(1, LINE, t, Requester::Load);
+        let (arrives, level, state) = m.llc_access(1, LINE, t, CoreAccess::Load);
         assert_eq!((level, state & EXCLUSIVE), (Level::Snoop, 0), "shared by both");
         assert_eq!(arrives, t + p.llc.latency.ps() + snoop);
         assert!(m.private[0].holds(LINE), "a load leaves it");
         assert_eq!(m.private_stats(1).snoop_hits, 1);
-        let (_, _, state) = m.llc_access(1, LINE, t + 1_000_000, Requester::Store);
+        let (_, _, state) = m.llc_access(1, LINE, t + 1_000_000, CoreAccess::Store);
         assert!(!m.private[0].holds(LINE), "a store does not");
         assert!(state & EXCLUSIVE != 0);
         assert!(m.shared.directory.as_ref().unwrap().get(&LINE).is_none_or(|cores| cores & 1 == 0));
@@ -336,7 +344,7 @@ mod tests {
         m.llc_insert(LINE, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
         m.llc_insert(LINE + sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "one way: the second takes the first one's place");
-        m.llc_access(0, LINE + sets, QUIET + 1_000_000, Requester::Load);
+        m.llc_access(0, LINE + sets, QUIET + 1_000_000, CoreAccess::Load);
         m.llc_insert(LINE + 2 * sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "used before it left");
     }

@@ -4,26 +4,18 @@
 //! its own events; through [`Io`] it moves memory, sends frames, sets timers and tells what it does. It knows no engine, no
 //! wire and no book. One file that implements [`Device`] is a whole NIC.
 
-use super::blocks::dma_engine::{stream, DmaEngine, Purpose};
+use super::blocks::dma_engine::{stream, DmaEngine};
 use super::mac::Mac;
 use super::notice::{Notice, Notices};
 use super::port::Event;
 use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use crate::dma::DmaWrites;
 use crate::memory::{GuestMemory, MemorySystem};
+use crate::requester::{Purpose, Side};
 use crate::wire::Packet;
 use std::ops::{Deref, DerefMut, Range};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{EventQueue, Ps};
-
-/// The two directions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// From the wire.
-    Receive,
-    /// To the wire.
-    Transmit,
-}
 
 /// A place in a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,16 +19,16 @@ mod stats;
 /// All that a device is written with.
 pub mod prelude {
     pub use super::blocks::completion::{Completions, Due as WriteDue};
-    pub use super::blocks::dma_engine::{Moves, Purpose};
     pub use super::blocks::fetcher::{Fetch, Fetcher, Thresholds};
     pub use super::blocks::fifo::ByteFifo;
     pub use super::blocks::moderation::{Delays, InterruptAction, Moderation};
     pub use super::blocks::round_robin::RoundRobin;
     pub use super::blocks::RingView;
-    pub use super::device::{Device, Effects, Io, Place, Polled, Rung, Side, Store, AFTER_SENT};
+    pub use super::device::{Device, Effects, Io, Place, Polled, Rung, Store, AFTER_SENT};
     pub use super::notice::{Level, Notice, Refusal};
     pub use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
     pub use crate::memory::GuestMemory;
+    pub use crate::requester::{Moves, Purpose, Side};
     pub use crate::wire::{Packet, FCS};
     pub use wiretime_base::events::Event as Ordered;
     pub use wiretime_base::Ps;
@@ -39,7 +39,7 @@ pub use books::{
     BookSettings, Books, Counts, DriverStats, DropClasses, DropState, Fate, FlowCounts, Hop, Ledger, Record, Which,
     FLOWS_TOLD,
 };
-pub use device::{Device, Place, Polled, Side, Store};
+pub use device::{Device, Place, Polled, Store};
 pub use devices::{identity, shared_pages};
 pub use mac::Mac;
 pub use pages::{DevicePages, LocalPages, SharedRegisters};

@@ -13,8 +13,8 @@ mod bank;
 mod timing;
 mod writes;
 
-use super::Requester;
 use crate::params::{self, PagePolicy};
+use crate::requester::{CoreAccess, DmaRequester, Requester};
 use bank::{Bank, Booked, Commands, Use};
 use timing::{Command, Near, Timing};
 use wiretime_base::{stats, Ps};
@@ -223,14 +223,15 @@ impl Dram {
 
     /// Reads a line that misses in the LLC at `t`; returns when it arrives.
     pub fn read(&mut self, line: u64, t: Ps, who: Requester) -> Ps {
-        match who {
-            Requester::Fetch => self.stats.reads_fetch += 1,
-            Requester::Load => self.stats.reads_load += 1,
-            Requester::Store => self.stats.reads_store += 1,
-            Requester::Prefetch => self.stats.reads_prefetch += 1,
-            Requester::Walk => self.stats.reads_walk += 1,
-            Requester::Dma => self.stats.reads_dma += 1,
-        }
+        let s = &mut self.stats;
+        *match who {
+            Requester::Core { access: CoreAccess::Fetch, .. } => &mut s.reads_fetch,
+            Requester::Core { access: CoreAccess::Load, .. } => &mut s.reads_load,
+            Requester::Core { access: CoreAccess::Store, .. } => &mut s.reads_store,
+            Requester::Core { access: CoreAccess::Prefetch, .. } => &mut s.reads_prefetch,
+            Requester::Core { access: CoreAccess::Walk, .. } => &mut s.reads_walk,
+            Requester::Device(_) => &mut s.reads_dma,
+        } += 1;
         let latency = self.p.controller_latency.ps();
         let place = self.place(line);
         if self.channels[usize::from(place.channel)].writes.holds(line, t) {
@@ -431,9 +432,9 @@ impl Dram {
         }
     }
 
-    /// Writes a line; nobody waits for it, but a full queue is drained.
-    pub fn write(&mut self, line: u64, t: Ps, dma: bool) {
-        if dma {
+    /// Writes a line, for a device or, written back, for a cache; nobody waits for it, but a full queue is drained.
+    pub fn write(&mut self, line: u64, t: Ps, by: Option<DmaRequester>) {
+        if by.is_some() {
             self.stats.writes_dma += 1;
         } else {
             self.stats.writes_cache += 1;
@@ -503,6 +504,8 @@ mod tests {
     use super::*;
     use crate::testing::{dram_grades, platform};
 
+    const LOAD: Requester = Requester::Core { core: 0, access: CoreAccess::Load };
+
     fn dram(change: impl FnOnce(&mut params::Dram)) -> Dram {
         let mut p = platform().dram;
         change(&mut p);
@@ -515,7 +518,7 @@ mod tests {
     }
 
     fn read(d: &mut Dram, line: u64, t: Ps) -> Ps {
-        d.read(line, t, Requester::Load) - t
+        d.read(line, t, LOAD) - t
     }
 
     /// A time right after a refresh of the first rank, far from the next.
@@ -562,7 +565,7 @@ mod tests {
             // Requests come somewhat faster than the bus takes them, as from many cores.
             let gap = |l: u64| l * d.p.burst() * 9 / 10 / u64::from(channels);
             let arrivals: Vec<Ps> = (0..n).map(|l| begin + gap(l)).collect();
-            let end = arrivals.iter().enumerate().map(|(l, &t)| d.read(l as u64, t, Requester::Load)).max().unwrap();
+            let end = arrivals.iter().enumerate().map(|(l, &t)| d.read(l as u64, t, LOAD)).max().unwrap();
             let took = (end - begin) as f64;
             let efficiency = (n * 512) as f64 * 1e12 / took / peak;
             let refresh = 1.0 - d.p.t_rfc.ps() as f64 / d.p.t_refi.ps() as f64;
@@ -578,7 +581,7 @@ mod tests {
         let step = row_step(&p);
         let n = 1000u64;
         let begin = quiet(&d);
-        let end = (0..n).map(|k| d.read(k * step, begin, Requester::Load)).max().unwrap();
+        let end = (0..n).map(|k| d.read(k * step, begin, LOAD)).max().unwrap();
         let cycle = (end - begin) as f64 / n as f64;
         let formula = (p.t_ras.ps() + p.t_rp.ps()) as f64;
         let ratio = cycle / formula;
@@ -725,9 +728,9 @@ mod tests {
         let t = quiet(&d);
         let closed = read(&mut d, 4, t);
         for line in 0..31 {
-            d.write(line, t + 1_000_000, false);
+            d.write(line, t + 1_000_000, None);
         }
-        d.write(7, t + 1_100_000, true);
+        d.write(7, t + 1_100_000, None);
         assert_eq!((d.stats.writes_merged, d.stats.write_drains), (1, 0));
         assert_eq!(read(&mut d, 4, t + 1_200_000), d.p.controller_latency.ps(), "the queue has it");
         assert_eq!(read(&mut d, 4, t + 900_000), closed - d.p.t_rcd.ps(), "before it was written the queue had not");
@@ -762,11 +765,11 @@ mod tests {
         let mut d = dram(|p| (p.channels, p.ranks, p.write_queue_entries) = (1, 1, 4));
         let t = quiet(&d);
         for (line, at) in [(0, 0), (40, 10), (80, 20), (120, 2_000_000)] {
-            d.write(line, t + at, false);
+            d.write(line, t + at, None);
         }
         let columns = |d: &Dram| d.channels[0].columns.all().map(|c| c.time).collect::<Vec<_>>();
         assert!(columns(&d).len() == 4 && columns(&d)[0] > t + 2_000_000);
-        d.write(160, t + 1_000_000, false);
+        d.write(160, t + 1_000_000, None);
         assert_eq!((d.stats.write_drains, d.stats.writes_moved), (2, 3));
         let (earlier, later): (Vec<Ps>, Vec<Ps>) = columns(&d).iter().partition(|&&c| c < t + 2_000_000);
         assert_eq!((earlier.len(), later.len()), (4, 1), "each once");
@@ -781,7 +784,7 @@ mod tests {
         // Rows of one bank, one after the other.
         for row in 0..u64::from(n) {
             assert_eq!(d.place(row * step).bank, d.place(0).bank);
-            d.write(row * step, t, false);
+            d.write(row * step, t, None);
         }
         assert_eq!((d.stats.write_drains, d.stats.writes_moved), (1, 0));
         let cycle = d.p.t_rcd.ps() + d.p.t_cwl.ps() + d.p.burst() + d.p.t_wr.ps() + d.p.t_rp.ps();
@@ -802,10 +805,10 @@ mod tests {
 
     fn play(d: &mut Dram, (line, t, write): Access) -> Ps {
         if write {
-            d.write(line, t, true);
+            d.write(line, t, None);
             return 0;
         }
-        d.read(line, t, Requester::Load)
+        d.read(line, t, LOAD)
     }
 
     /// All commands of a channel but precharges.

@@ -1,10 +1,10 @@
 //! Entries that tell software what is done: gathered, then written together, in place of the descriptors or into a ring of
 //! their own; as many as are due, or what there is when a timer ends.
 
-use super::dma_engine::Purpose;
 use super::RingView;
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
+use crate::requester::Purpose;
 use wiretime_base::Ps;
 
 /// Entries of one ring that wait for company.

@@ -7,47 +7,9 @@ use crate::dma::Stream;
 use crate::io::{Io as IoPath, IoStats};
 use crate::memory::{MemorySystem, Object};
 use crate::nic::notice::{Notice, Notices};
-use crate::nic::Side;
 use crate::params::Platform;
+use crate::requester::{DmaRequester, Moves, Purpose, Side};
 use wiretime_base::{Ps, Return, Window};
-
-/// What is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moves {
-    /// Descriptors and other work for the device.
-    Descriptors,
-    /// Packet data.
-    Payload,
-    /// Descriptors written back to where they were read.
-    WriteBack,
-    /// Entries of a ring of completions or events.
-    Completions,
-}
-
-/// Whose transfer it is, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purpose {
-    /// The direction of the queue.
-    pub side: Side,
-    /// The queue.
-    pub queue: u16,
-    /// What is moved.
-    pub moves: Moves,
-}
-
-impl Purpose {
-    /// For a queue.
-    #[must_use]
-    pub fn new(side: Side, queue: u16, moves: Moves) -> Self {
-        Self { side, queue, moves }
-    }
-
-    /// The stream of writes of its queue.
-    #[must_use]
-    pub fn stream(self) -> Stream {
-        stream(self.side, self.queue)
-    }
-}
 
 /// The stream of a queue's DMA writes.
 #[must_use]
@@ -55,18 +17,28 @@ pub fn stream(side: Side, queue: u16) -> Stream {
     (side as Stream) << 16 | Stream::from(queue)
 }
 
+impl Purpose {
+    /// The stream of writes of its queue.
+    #[must_use]
+    pub fn stream(self) -> Stream {
+        stream(self.side, self.queue)
+    }
+}
+
 /// The engine of one NIC.
 pub struct DmaEngine {
+    device: u16,
     io: IoPath,
     reads: Window,
     writes: Window,
 }
 
 impl DmaEngine {
-    /// As the platform says.
+    /// As the platform says, of the device of this number.
     #[must_use]
-    pub fn new(p: &Platform) -> Self {
+    pub fn new(p: &Platform, device: u16) -> Self {
         Self {
+            device,
             io: IoPath::new(p),
             reads: Window::new(p.nic.dma_reads.into(), Return::InOrder),
             writes: Window::new(p.nic.dma_writes.into(), Return::InOrder),
@@ -88,7 +60,8 @@ impl DmaEngine {
             Moves::Descriptors | Moves::WriteBack => {}
         }
         let begin = self.writes.ready(t, 1);
-        let (sent, visible) = self.io.write(begin, address, bytes, memory);
+        let (sent, visible) =
+            self.io.write(begin, (address, bytes), DmaRequester { device: self.device, purpose: p }, memory);
         // Posted: the engine is done when the link has taken it.
         self.writes.hold(t, sent, 1);
         told.transfer(t, transfer(true, p, bytes, visible));
@@ -108,7 +81,7 @@ impl DmaEngine {
             memory.objects.mark(address, bytes, Object::Descriptor);
         }
         let begin = self.reads.ready(t, 1);
-        let done = self.io.read(begin, address, bytes, memory);
+        let done = self.io.read(begin, (address, bytes), DmaRequester { device: self.device, purpose: p }, memory);
         self.reads.hold(t, done, 1);
         told.transfer(t, transfer(false, p, bytes, done));
         done

@@ -1,10 +1,10 @@
 //! Descriptors into the device: what of a ring is posted, what has been fetched and is held, what is finished. Entries of any
 //! size and format.
 
-use super::dma_engine::Purpose;
 use super::RingView;
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
+use crate::requester::Purpose;
 use std::collections::VecDeque;
 use wiretime_base::Ps;
 

@@ -6,7 +6,7 @@
 //! the first packet has started. The throttle then keeps a distance between the interrupts of a vector. Left out:
 //! small-packet interrupts (RSRPD), low-latency interrupts (LLI), and the throttle's view of other causes than packets.
 
-use crate::nic::Side;
+use crate::requester::Side;
 use wiretime_base::Ps;
 
 /// A side's timers.

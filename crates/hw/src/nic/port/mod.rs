@@ -21,9 +21,6 @@ use crate::wire::{
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{EventQueue, Ps};
 
-/// How often what is over is forgotten.
-const FORGET_EVERY: Ps = 1_000_000;
-
 /// What a port waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<E> {
@@ -176,7 +173,6 @@ pub struct Port<D: Device> {
     late: Lateness,
     packet_latency: Ps,
     now: Ps,
-    forgotten: Ps,
     phase: Phase,
     stop_at: Ps,
     /// When the packet that leaves next arrives: other arrivals are void.
@@ -229,7 +225,7 @@ impl<D: Device> Port<D> {
         Self {
             index,
             mac: Mac::new(p, generator),
-            engine: DmaEngine::new(p),
+            engine: DmaEngine::new(p, index as u16),
             writes: DmaWrites::default(),
             events: EventQueue::default(),
             told: Notices::default(),
@@ -238,7 +234,6 @@ impl<D: Device> Port<D> {
             late: Lateness::default(),
             packet_latency: p.nic.packet_latency.ps(),
             now: 0,
-            forgotten: 0,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
             armed: Ps::MAX,
@@ -475,11 +470,8 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     }
 
     fn reached(&mut self, t: Ps) {
-        if t >= self.forgotten + FORGET_EVERY {
-            self.forgotten = t;
-            self.mac.reached(t);
-            self.engine.reached(t);
-        }
+        self.mac.reached(t);
+        self.engine.reached(t);
     }
 
     fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books) {

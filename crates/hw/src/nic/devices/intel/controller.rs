@@ -7,7 +7,7 @@ use crate::nic::blocks::checks::Checks;
 use crate::nic::blocks::fetcher::Thresholds;
 use crate::nic::blocks::moderation::Delays;
 use crate::nic::blocks::RingView;
-use crate::nic::device::Side;
+use crate::requester::Side;
 use wiretime_base::Ps;
 
 /// Bytes of any descriptor.

@@ -22,11 +22,12 @@ pub use model::{identity, queues, shared_pages, Model};
 
 use super::super::blocks::fetcher::Fetch;
 use super::super::blocks::moderation::{InterruptAction, Moderation};
-use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Side, Store, AFTER_SENT};
+use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Store, AFTER_SENT};
 use super::super::notice::Notice;
 use super::super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use crate::memory::GuestMemory;
 use crate::params;
+use crate::requester::Side;
 use crate::wire::Packet;
 use controller::InterruptCause;
 use receive::Receive;

@@ -6,10 +6,10 @@ use super::{e1000, ixgbe};
 use crate::nic::blocks::fetcher::Thresholds;
 use crate::nic::blocks::moderation::Delays;
 use crate::nic::blocks::RingView;
-use crate::nic::device::Side;
 use crate::nic::pages::{DevicePages, SharedRegisters};
 use crate::params::Interface;
 use crate::pci::{Bar, Identity, Msix};
+use crate::requester::Side;
 use wiretime_base::Ps;
 
 const INTEL: u16 = 0x8086;

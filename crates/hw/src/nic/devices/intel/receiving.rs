@@ -6,10 +6,10 @@ use super::{Due, Intel};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, Checks};
 use crate::nic::blocks::completion;
-use crate::nic::blocks::dma_engine::{Moves, Purpose};
 use crate::nic::blocks::fetcher::Fetch;
-use crate::nic::device::{Io, Side};
+use crate::nic::device::Io;
 use crate::nic::notice::{Notice, Refusal};
+use crate::requester::{Moves, Purpose, Side};
 use crate::wire::{Packet, FCS};
 use wiretime_base::Ps;
 

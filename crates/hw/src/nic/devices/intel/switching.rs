@@ -2,8 +2,9 @@
 
 use super::controller::{Action, Controller};
 use super::{Due, Intel};
-use crate::nic::device::{Effects, Place, Side, Store};
+use crate::nic::device::{Effects, Place, Store};
 use crate::nic::notice::Notice;
+use crate::requester::Side;
 
 impl<C: Controller> Intel<C> {
     /// The guest writes any number of bytes. Hardware takes whole words only; others are counted and ignored.

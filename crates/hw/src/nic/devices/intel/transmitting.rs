@@ -5,11 +5,11 @@ use super::descriptors::{Tx, TxDescriptor};
 use super::transmit::Reading;
 use super::{Due, Intel};
 use crate::memory::GuestMemory;
-use crate::nic::blocks::dma_engine::{Moves, Purpose};
 use crate::nic::blocks::fetcher::Fetch;
 use crate::nic::blocks::offload::{self, Offload};
-use crate::nic::device::{Io, Side};
+use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
+use crate::requester::{Moves, Purpose, Side};
 use wiretime_base::Ps;
 
 /// Shortest frame without FCS, to which short ones are padded.
