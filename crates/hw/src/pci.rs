@@ -157,10 +157,10 @@ impl ConfigSpace {
                 s.writable[usize::from(EXPRESS_AT) + at] = 0xff; // device control, link control, device control 2
             }
         }
-        let mut at = SIZE;
-        for (i, c) in id.extended.iter().flatten().enumerate() {
-            let (next, last) = (at + 4 * (1 + c.words.len()), i + 1 == id.extended.iter().flatten().count());
-            let link = if last { 0 } else { next as u32 };
+        let (mut at, mut rest) = (SIZE, id.extended.iter().flatten().peekable());
+        while let Some(c) = rest.next() {
+            let next = at + 4 * (1 + c.words.len());
+            let link = rest.peek().map_or(0, |_| next as u32);
             s.put32(at, link << 20 | u32::from(c.version) << 16 | u32::from(c.id));
             c.words.iter().enumerate().for_each(|(k, &word)| s.put32(at + 4 * (1 + k), word));
             at = next;

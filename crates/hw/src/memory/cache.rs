@@ -2,7 +2,7 @@
 //!
 //! RRIP and tree pseudo-LRU keep their state in the same word as LRU keeps its clock. Random takes a seeded sequence.
 
-use super::Level;
+use super::{spread, Level};
 use crate::params::Replacement;
 
 /// Line states.
@@ -48,8 +48,7 @@ const TOPS: u64 = 0x8080_8080_8080_8080;
 /// A line's mark, never 0: among the ways of a set it nearly always tells it from others.
 #[inline]
 fn mark(line: u64) -> u8 {
-    // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 | 1
+    spread(line, u8::BITS) as u8 | 1
 }
 
 /// A cache. `ready` is in the owner's time unit (cycles for private caches, ps for the shared one).

@@ -66,6 +66,13 @@ impl Level {
     }
 }
 
+/// So many bits of a line's number that nearly always tell it from others: Fibonacci hashing (Knuth, The Art of Computer
+/// Programming 3, section 6.4).
+#[inline]
+fn spread(line: u64, bits: u32) -> u64 {
+    line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)
+}
+
 /// All caches and DRAM of a machine.
 ///
 /// Private caches work in core cycles, the LLC and DRAM in picoseconds. A miss puts the line's tag in place at once and

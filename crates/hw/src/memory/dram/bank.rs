@@ -131,7 +131,8 @@ pub struct Commands {
     booked: Sorted<Booked>,
     /// First and last of runs that follow each other so closely that nothing fits in between.
     runs: Sorted<(Ps, Ps)>,
-    /// The last read and the last write of each group, and of each rank: all that matters to a command behind them.
+    /// The last read and the last write of each group, and of each rank: all that matters to a read or write behind them.
+    /// Nothing of activations.
     last_of_group: Vec<Last>,
     last_of_rank: Vec<Last>,
 }
@@ -159,7 +160,7 @@ impl Booked {
 }
 
 impl Commands {
-    /// Of so many ranks and groups, all ranks' together.
+    /// Reads and writes of so many ranks and groups, all ranks' together.
     pub fn new(ranks: u32, groups: u32) -> Self {
         let none = |n: u32| vec![Last::default(); n as usize];
         Self { last_of_group: none(groups), last_of_rank: none(ranks), ..Self::default() }
@@ -299,7 +300,7 @@ impl Commands {
 
     #[inline]
     pub fn insert(&mut self, new: Booked, t: &Timing) {
-        for last in self.last_with(&new) {
+        for last in self.last_with(&new).into_iter().flatten() {
             *last = (*last).max(Some(new.time));
         }
         match (self.booked.last(), self.runs.last_mut()) {
@@ -315,12 +316,12 @@ impl Commands {
         }
     }
 
-    /// When a command like this one was the last of its group, and of its rank.
+    /// When a command like this one was the last of its group, and of its rank; nothing where that is not kept.
     #[inline]
-    fn last_with(&mut self, new: &Booked) -> [&mut Option<Ps>; 2] {
-        let command = new.command as usize;
+    fn last_with(&mut self, new: &Booked) -> [Option<&mut Option<Ps>>; 2] {
         let (group, rank) = (usize::from(new.group), usize::from(new.rank));
-        [&mut self.last_of_group[group][command], &mut self.last_of_rank[rank][command]]
+        let last = [self.last_of_group.get_mut(group), self.last_of_rank.get_mut(rank)];
+        last.map(|last| last.map(|commands| &mut commands[new.command as usize]))
     }
 
     fn insert_between(&mut self, new: Booked, t: &Timing) {
@@ -355,12 +356,16 @@ impl Commands {
             }
         }
         let gone = self.booked.remove(at);
-        let left = |near: &dyn Fn(&Booked) -> bool| {
-            self.booked.iter().rev().find(|b| b.command == gone.command && near(b)).map(|b| b.time)
-        };
-        let before = [left(&|b| b.group == gone.group), left(&|b| b.rank == gone.rank)];
-        for (last, before) in self.last_with(&gone).into_iter().zip(before) {
-            *last = before;
+        if gone.command != Command::Activate {
+            let left = |near: &dyn Fn(&Booked) -> bool| {
+                self.booked.iter().rev().find(|b| b.command == gone.command && near(b)).map(|b| b.time)
+            };
+            let before = [left(&|b| b.group == gone.group), left(&|b| b.rank == gone.rank)];
+            for (last, before) in self.last_with(&gone).into_iter().zip(before) {
+                if let Some(last) = last {
+                    *last = before;
+                }
+            }
         }
         // The run that it was in is cut there, unless its neighbours still leave no room.
         let run = self.runs.count(|run| run.0 <= time).checked_sub(1);

@@ -62,10 +62,10 @@ const INDEX: u64 = (1 << 14) - 1;
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    channel: u16,
-    rank: u16,
-    bank: u16,
-    group: u16,
+    channel: usize,
+    rank: usize,
+    bank: usize,
+    group: usize,
     row: u64,
 }
 
@@ -108,20 +108,19 @@ impl Split {
     /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
     #[inline]
     fn place(&self, line: u64) -> Place {
-        let s = self;
-        let block = line >> s.interleave;
-        let channel = low(block ^ block >> 7 ^ block >> 13, s.channels);
-        let within = block >> s.channels << s.interleave | low(line, s.interleave);
-        let group = low(within, s.groups);
-        let rest = within >> s.groups >> s.row_lines;
-        let row = rest >> s.banks >> s.ranks;
-        let bank = low(rest ^ row, s.banks);
-        let rank = low(rest >> s.banks, s.ranks);
+        let block = line >> self.interleave;
+        let channel = low(block ^ block >> 7 ^ block >> 13, self.channels);
+        let within = block >> self.channels << self.interleave | low(line, self.interleave);
+        let group = low(within, self.groups);
+        let rest = within >> self.groups >> self.row_lines;
+        let row = rest >> self.banks >> self.ranks;
+        let bank = low(rest ^ row, self.banks);
+        let rank = low(rest >> self.banks, self.ranks);
         Place {
-            channel: channel as u16,
-            rank: rank as u16,
-            bank: ((rank << s.groups | group) << s.banks | bank) as u16,
-            group: (rank << s.groups | group) as u16,
+            channel: channel as usize,
+            rank: rank as usize,
+            bank: ((rank << self.groups | group) << self.banks | bank) as usize,
+            group: (rank << self.groups | group) as usize,
             row,
         }
     }
@@ -142,8 +141,6 @@ pub struct Dram {
     /// Writes that are being sent, and what they are ordered by, their index among them last.
     sending: Vec<Sending>,
     order: Vec<u64>,
-    /// Rows are closed after each access.
-    closed: bool,
     /// How far any command's constraints reach.
     reach: Ps,
     /// The refresh interval that each rank was last used in, and when it begins: most accesses are in the same one.
@@ -158,7 +155,7 @@ impl Dram {
     pub fn new(p: &params::Dram) -> Self {
         let channel = || Channel {
             banks: (0..p.ranks * p.banks).map(|_| Bank::default()).collect(),
-            activations: (0..p.ranks).map(|_| Commands::new(p.ranks, p.ranks * p.bank_groups)).collect(),
+            activations: (0..p.ranks).map(|_| Commands::default()).collect(),
             columns: Commands::new(p.ranks, p.ranks * p.bank_groups),
             writes: WriteQueue::default(),
         };
@@ -169,7 +166,6 @@ impl Dram {
             split: Split::new(p),
             reach: reach.into_iter().fold(timing.four_activates, Ps::max),
             timing,
-            closed: p.page_policy == PagePolicy::Closed,
             intervals: Vec::new(),
             sending: Vec::with_capacity(p.write_queue_entries as usize),
             order: Vec::with_capacity(p.write_queue_entries as usize),
@@ -234,7 +230,7 @@ impl Dram {
         } += 1;
         let latency = self.p.controller_latency.ps();
         let place = self.place(line);
-        if self.channels[usize::from(place.channel)].writes.holds(line, t) {
+        if self.channels[place.channel].writes.holds(line, t) {
             self.stats.reads_forwarded += 1;
             return t + latency;
         }
@@ -256,15 +252,15 @@ impl Dram {
     /// one. `None` for any other.
     #[inline]
     fn hit(&mut self, place: Place, t: Ps, command: Command) -> Option<Ps> {
-        let (epoch, begin) = self.intervals[usize::from(place.rank)];
+        let (epoch, begin) = self.intervals[place.rank];
         let since = t.wrapping_sub(begin);
-        if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() || self.closed {
+        if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() || self.closed() {
             return None;
         }
         let timing = &self.timing;
         let closes = self.closes();
-        let channel = &mut self.channels[usize::from(place.channel)];
-        let bank = &mut channel.banks[usize::from(place.bank)];
+        let channel = &mut self.channels[place.channel];
+        let bank = &mut channel.banks[place.bank];
         let last = bank.last().filter(|u| u.row == place.row && u.epoch == epoch && u.opened <= t)?;
         let opened = last.opened;
         let wanted = t.max(opened + timing.after(Command::Activate, command, Near::Bank));
@@ -283,20 +279,20 @@ impl Dram {
 
     fn schedule_any(&mut self, place: Place, t: Ps, command: Command) -> Ps {
         let (mut t, mut refreshes) = (t, 0);
-        if t.wrapping_sub(self.intervals[usize::from(place.rank)].1) >= self.p.t_refi.ps() {
-            self.intervals[usize::from(place.rank)] = self.interval(usize::from(place.rank), t);
+        if t.wrapping_sub(self.intervals[place.rank].1) >= self.p.t_refi.ps() {
+            self.intervals[place.rank] = self.interval(place.rank, t);
         }
         let (found, reopened) = loop {
-            let (epoch, free) = self.refreshed(usize::from(place.rank), t);
+            let (epoch, free) = self.refreshed(place.rank, t);
             t = free;
-            let bank = &self.channels[usize::from(place.channel)].banks[usize::from(place.bank)];
+            let bank = &self.channels[place.channel].banks[place.bank];
             let before = bank.until(t);
             let mut found = self.first(place, t, bank.last_of(before), epoch, command);
             found.precharge = bank.precharge(&found);
             // Rows are closed when a refresh begins: what does not come to its end before waits for the refresh.
-            let (end, _) = self.refreshed(usize::from(place.rank), found.precharge + self.closes() - 1);
+            let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - 1);
             if end != epoch && refreshes < REFRESHES {
-                (t, refreshes) = (self.refresh_over(usize::from(place.rank), end), refreshes + 1);
+                (t, refreshes) = (self.refresh_over(place.rank, end), refreshes + 1);
                 continue;
             }
             // What is booked for later in this bank keeps its place.
@@ -316,8 +312,8 @@ impl Dram {
             }
         };
         let timing = &self.timing;
-        let channel = &mut self.channels[usize::from(place.channel)];
-        let activations = &mut channel.activations[usize::from(place.rank)];
+        let channel = &mut self.channels[place.channel];
+        let activations = &mut channel.activations[place.rank];
         if found.opens {
             self.stats.row_misses += 1;
             activations.insert(place.booked(Command::Activate, found.opened), timing);
@@ -329,8 +325,14 @@ impl Dram {
             self.stats.rows_reopened += 1;
             self.open_at(place, found.begin, at, at - self.closes());
         }
-        self.channels[usize::from(place.channel)].banks[usize::from(place.bank)].insert(found);
+        self.channels[place.channel].banks[place.bank].insert(found);
         found.column
+    }
+
+    /// Whether rows are closed after each access.
+    #[inline]
+    fn closed(&self) -> bool {
+        self.p.page_policy == PagePolicy::Closed
     }
 
     /// How long a row takes to close.
@@ -342,8 +344,8 @@ impl Dram {
     /// whatever is booked there for later.
     #[inline]
     fn first(&self, place: Place, t: Ps, before: Option<&Use>, epoch: u64, command: Command) -> Use {
-        let closed = self.closed;
-        let channel = &self.channels[usize::from(place.channel)];
+        let closed = self.closed();
+        let channel = &self.channels[place.channel];
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
         let before = before.filter(|u| u.epoch == epoch);
         let mut found = Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: 0 };
@@ -358,7 +360,7 @@ impl Dram {
                 let precharge = open.map(|u| if closed { u.precharge } else { t.max(u.precharge) });
                 let activate = place.booked(Command::Activate, precharge.map_or(t, |p| t.max(p + self.closes())));
                 found.opens = true;
-                found.opened = channel.activations[usize::from(place.rank)].first_activate(activate, &self.timing);
+                found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
                 found.begin = precharge.filter(|_| !closed).unwrap_or(found.opened);
                 found.column = found.opened + timing(Command::Activate, command);
                 found.precharge = found.opened + timing(Command::Activate, Command::Precharge);
@@ -376,13 +378,9 @@ impl Dram {
     fn reopen(&mut self, place: Place, found: &Use, next: &Use) -> Option<Ps> {
         // The row of `found` counts among those of its rank.
         let opened = place.booked(Command::Activate, found.opened);
-        self.channels[usize::from(place.channel)].activations[usize::from(place.rank)].insert(opened, &self.timing);
+        self.channels[place.channel].activations[place.rank].insert(opened, &self.timing);
         let at = self.latest_opening(place, found.precharge + self.closes(), next);
-        self.channels[usize::from(place.channel)].activations[usize::from(place.rank)].remove(
-            opened.time,
-            opened.bank,
-            &self.timing,
-        );
+        self.channels[place.channel].activations[place.rank].remove(opened.time, opened.bank, &self.timing);
         at
     }
 
@@ -391,15 +389,15 @@ impl Dram {
     fn latest_opening(&self, place: Place, earliest: Ps, next: &Use) -> Option<Ps> {
         let timing = &self.timing;
         let after = |from, to| timing.after(from, to, Near::Bank);
-        let channel = &self.channels[usize::from(place.channel)];
-        let activations = &channel.activations[usize::from(place.rank)];
+        let channel = &self.channels[place.channel];
+        let activations = &channel.activations[place.rank];
         let latest = next.column.checked_sub(after(Command::Activate, Command::Read)).filter(|&l| l >= earliest)?;
-        let follows = channel.banks[usize::from(place.bank)].opens_behind(next.begin);
+        let follows = channel.banks[place.bank].opens_behind(next.begin);
         let tries = (0..REOPENED).map(|n| latest.saturating_sub(n * timing.four_activates)).chain([earliest]);
         tries.map(|from| activations.first_activate(place.booked(Command::Activate, from.max(earliest)), timing)).find(
             |&at| {
                 let open = Use { precharge: at + after(Command::Activate, Command::Precharge), ..*next };
-                let (end, _) = self.refreshed(usize::from(place.rank), open.precharge + self.closes() - 1);
+                let (end, _) = self.refreshed(place.rank, open.precharge + self.closes() - 1);
                 let room = || follows.is_none_or(|u| open.leaves_room_for(u, self.closes()));
                 at <= latest && end == next.epoch && room()
             },
@@ -409,22 +407,22 @@ impl Dram {
     /// Books that the row of what comes behind `behind` in its bank, a hit so far, is opened at `at`.
     fn open_at(&mut self, place: Place, behind: Ps, at: Ps, begin: Ps) {
         let timing = &self.timing;
-        let channel = &mut self.channels[usize::from(place.channel)];
+        let channel = &mut self.channels[place.channel];
         let closed = at + timing.after(Command::Activate, Command::Precharge, Near::Bank);
-        channel.activations[usize::from(place.rank)].insert(place.booked(Command::Activate, at), timing);
-        channel.banks[usize::from(place.bank)].reopen(behind, begin, at, closed);
+        channel.activations[place.rank].insert(place.booked(Command::Activate, at), timing);
+        channel.banks[place.bank].reopen(behind, begin, at, closed);
     }
 
     /// A write that was booked comes at another time: its place is free again. A row that was opened for it is opened for
     /// what follows.
     fn take_back(&mut self, place: Place, column: Ps) {
         self.stats.writes_moved += 1;
-        let channel = &mut self.channels[usize::from(place.channel)];
-        channel.columns.remove(column, place.bank, &self.timing);
-        let Some((gone, next)) = channel.banks[usize::from(place.bank)].remove(column).filter(|(u, _)| u.opens) else {
+        let channel = &mut self.channels[place.channel];
+        channel.columns.remove(column, place.bank as u16, &self.timing);
+        let Some((gone, next)) = channel.banks[place.bank].remove(column).filter(|(u, _)| u.opens) else {
             return;
         };
-        channel.activations[usize::from(place.rank)].remove(gone.opened, place.bank, &self.timing);
+        channel.activations[place.rank].remove(gone.opened, place.bank as u16, &self.timing);
         if let Some(next) = next {
             let at = self.latest_opening(place, gone.opened, &next).unwrap_or(gone.opened);
             let begin = if gone.begin < gone.opened { at - self.closes() } else { at };
@@ -439,7 +437,7 @@ impl Dram {
         } else {
             self.stats.writes_cache += 1;
         }
-        let at = usize::from(self.place(line).channel);
+        let at = self.place(line).channel;
         let writes = &mut self.channels[at].writes;
         if writes.merges(line, t) {
             self.stats.writes_merged += 1;
@@ -477,7 +475,7 @@ impl Dram {
     /// The first of each bank, groups in turn, then the second of each; a bank's lines in order, which is that of its rows.
     fn order_of(&self, sending: &[Sending], order: &mut Vec<u64>) {
         // Lines beyond 16 TiB are ordered by what is below.
-        let key = |(i, s): (usize, &Sending)| u64::from(s.place.bank) << 52 | s.line << 26 >> 12 | i as u64;
+        let key = |(i, s): (usize, &Sending)| (s.place.bank as u64) << 52 | s.line << 26 >> 12 | i as u64;
         order.clear();
         order.extend(sending.iter().enumerate().map(key));
         order.sort_unstable();
@@ -487,7 +485,7 @@ impl Dram {
             let Place { bank, group, .. } = sending[(*key & INDEX) as usize].place;
             turn = if before == Some(bank) { turn + 1 } else { 0 };
             before = Some(bank);
-            *key = turn << 48 | u64::from(bank & banks) << 32 | u64::from(group) << 16 | *key & INDEX;
+            *key = turn << 48 | ((bank & banks) as u64) << 32 | (group as u64) << 16 | *key & INDEX;
         }
         order.sort_unstable();
     }
@@ -495,7 +493,7 @@ impl Dram {
 
 impl Place {
     fn booked(&self, command: Command, time: Ps) -> Booked {
-        Booked { time, command, rank: self.rank, group: self.group, bank: self.bank }
+        Booked { time, command, rank: self.rank as u16, group: self.group as u16, bank: self.bank as u16 }
     }
 }
 

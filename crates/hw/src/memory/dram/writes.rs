@@ -1,5 +1,6 @@
 //! Writes that a channel's controller gathers. What is written later neither fills the queue now nor empties it.
 
+use crate::memory::spread;
 use wiretime_base::Ps;
 
 /// A write that has left the queue.
@@ -30,10 +31,9 @@ impl Marks {
     }
 }
 
-/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
 #[inline]
 fn mark(line: u64) -> usize {
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - MARKS.trailing_zeros())) as usize
+    spread(line, MARKS.trailing_zeros()) as usize
 }
 
 /// The queue of a channel.
