@@ -5,32 +5,32 @@
 //! ahead never delays what is over before it begins. What no requester can reach any more is forgotten when the owner
 //! says so: by the slowest requester's time, never by the latest booking.
 
-use crate::{Ps, Sorted};
+use crate::{Sorted, Time};
 
-/// Occupied intervals of one resource, sorted, disjoint, merged where they touch.
+/// Occupied intervals of one resource, sorted, disjoint, merged where they touch; in the owner's unit of time.
 #[derive(Clone, Debug, Default)]
-pub struct Calendar {
-    busy: Sorted<(Ps, Ps)>,
-    occupied: Ps,
+pub struct Calendar<T> {
+    busy: Sorted<(T, T)>,
+    occupied: T,
 }
 
-impl Calendar {
-    /// Books `service` ps in the first gap at or after `arrival`; returns the start.
+impl<T: Time> Calendar<T> {
+    /// Books `service` in the first gap at or after `arrival`; returns the start.
     #[inline]
-    pub fn reserve(&mut self, arrival: Ps, service: Ps) -> Ps {
+    pub fn reserve(&mut self, arrival: T, service: T) -> T {
         self.occupied += service;
         // Nearly every booking goes behind the last one.
         match self.busy.last_mut() {
             Some(last) if arrival >= last.1 => {
                 if arrival == last.1 {
                     last.1 += service;
-                } else if service > 0 {
+                } else if service > T::ZERO {
                     self.busy.push((arrival, arrival + service));
                 }
                 arrival
             }
             None => {
-                if service > 0 {
+                if service > T::ZERO {
                     self.busy.push((arrival, arrival + service));
                 }
                 arrival
@@ -40,14 +40,14 @@ impl Calendar {
     }
 
     /// The same where something has been booked for later.
-    fn reserve_between(&mut self, arrival: Ps, service: Ps) -> Ps {
+    fn reserve_between(&mut self, arrival: T, service: T) -> T {
         let mut i = self.first_after(arrival);
         let mut start = arrival;
         while i < self.busy.len() && self.busy[i].0 < start + service {
             start = start.max(self.busy[i].1);
             i += 1;
         }
-        if service > 0 {
+        if service > T::ZERO {
             self.insert(i, start, start + service);
         }
         start
@@ -55,11 +55,11 @@ impl Calendar {
 
     /// The first interval that ends after `t`: usually one of the last few.
     #[inline]
-    fn first_after(&self, t: Ps) -> usize {
+    fn first_after(&self, t: T) -> usize {
         self.busy.count(|&(_, end)| end <= t)
     }
 
-    fn insert(&mut self, i: usize, start: Ps, end: Ps) {
+    fn insert(&mut self, i: usize, start: T, end: T) {
         let touches_before = i > 0 && self.busy[i - 1].1 == start;
         let touches_after = i < self.busy.len() && self.busy[i].0 == end;
         match (touches_before, touches_after) {
@@ -74,29 +74,29 @@ impl Calendar {
     }
 
     /// Nobody asks for a time before `t` any more: bookings that end by then are forgotten.
-    pub fn reached(&mut self, t: Ps) {
+    pub fn reached(&mut self, t: T) {
         self.busy.forget(|rest| rest[0].1 <= t);
     }
 
-    /// How long nothing has been booked when it is `t`: 0 in the middle of a booking.
+    /// How long nothing has been booked when it is `t`: nothing in the middle of a booking.
     #[must_use]
-    pub fn idle_before(&self, t: Ps) -> Ps {
+    pub fn idle_before(&self, t: T) -> T {
         let i = self.first_after(t);
         if self.busy.get(i).is_some_and(|&(start, _)| start < t) {
-            return 0;
+            return T::ZERO;
         }
-        t - i.checked_sub(1).map_or(0, |before| self.busy[before].1)
+        t - i.checked_sub(1).map_or(T::ZERO, |before| self.busy[before].1)
     }
 
     /// When the last booking ends: 0 for a resource never used.
     #[must_use]
-    pub fn last_end(&self) -> Ps {
-        self.busy.last().map_or(0, |&(_, end)| end)
+    pub fn last_end(&self) -> T {
+        self.busy.last().map_or(T::ZERO, |&(_, end)| end)
     }
 
     /// Total time booked, for utilisation.
     #[must_use]
-    pub fn occupied(&self) -> Ps {
+    pub fn occupied(&self) -> T {
         self.occupied
     }
 }
@@ -104,20 +104,21 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ps;
     use proptest::prelude::*;
 
     #[test]
     fn takes_the_first_gap() {
         let mut c = Calendar::default();
-        assert_eq!(c.reserve(100, 10), 100);
-        assert_eq!(c.reserve(200, 10), 200);
-        assert_eq!(c.reserve(50, 10), 50, "an earlier arrival does not queue behind later ones");
-        assert_eq!(c.reserve(95, 10), 110, "five free before the booking at 100 are not enough");
-        assert_eq!(c.reserve(100, 90), 210);
-        assert_eq!(c.reserve(120, 80), 120, "exactly fills the gap");
-        assert_eq!([300, 301, 350, 205].map(|t| c.idle_before(t)), [0, 1, 50, 0]);
-        assert_eq!(c.reserve(1000, 0), 1000);
-        assert_eq!(c.last_end(), 300, "what takes no time leaves nothing behind");
+        assert_eq!(c.reserve(Ps(100), Ps(10)), Ps(100));
+        assert_eq!(c.reserve(Ps(200), Ps(10)), Ps(200));
+        assert_eq!(c.reserve(Ps(50), Ps(10)), Ps(50), "an earlier arrival does not queue behind later ones");
+        assert_eq!(c.reserve(Ps(95), Ps(10)), Ps(110), "five free before the booking at 100 are not enough");
+        assert_eq!(c.reserve(Ps(100), Ps(90)), Ps(210));
+        assert_eq!(c.reserve(Ps(120), Ps(80)), Ps(120), "exactly fills the gap");
+        assert_eq!([300, 301, 350, 205].map(|t| c.idle_before(Ps(t)).0), [0, 1, 50, 0]);
+        assert_eq!(c.reserve(Ps(1000), Ps::ZERO), Ps(1000));
+        assert_eq!(c.last_end(), Ps(300), "what takes no time leaves nothing behind");
     }
 
     proptest! {
@@ -128,12 +129,12 @@ mod tests {
             later in prop::collection::vec((0u64..20_000_000, 1u64..5_000), 1..100),
         ) {
             let (mut alone, mut mixed) = (Calendar::default(), Calendar::default());
-            let starts: Vec<u64> = requests.iter().map(|r| alone.reserve(r.0, r.1)).collect();
-            let over = requests.iter().zip(&starts).map(|(r, s)| s + r.1).max().unwrap_or(0);
+            let starts: Vec<Ps> = requests.iter().map(|r| alone.reserve(Ps(r.0), Ps(r.1))).collect();
+            let over = requests.iter().zip(&starts).map(|(r, &s)| s + Ps(r.1)).max().unwrap_or(Ps::ZERO);
             for (i, l) in later.iter().enumerate() {
-                mixed.reserve(over + l.0, l.1);
+                mixed.reserve(over + Ps(l.0), Ps(l.1));
                 if let (Some(r), Some(&start)) = (requests.get(i), starts.get(i)) {
-                    prop_assert_eq!(mixed.reserve(r.0, r.1), start);
+                    prop_assert_eq!(mixed.reserve(Ps(r.0), Ps(r.1)), start);
                 }
             }
         }
@@ -144,8 +145,8 @@ mod tests {
             requests.sort_unstable_by_key(|r| r.0 / 1000);
             let (mut all, mut some) = (Calendar::default(), Calendar::default());
             for (arrival, service) in requests {
-                some.reached(arrival / 1000 * 1000);
-                prop_assert_eq!(some.reserve(arrival, service), all.reserve(arrival, service));
+                some.reached(Ps(arrival / 1000 * 1000));
+                prop_assert_eq!(some.reserve(Ps(arrival), Ps(service)), all.reserve(Ps(arrival), Ps(service)));
             }
         }
 
@@ -154,7 +155,7 @@ mod tests {
             let mut c = Calendar::default();
             let mut booked: Vec<(u64, u64)> = Vec::new();
             for &(arrival, service) in &requests {
-                let start = c.reserve(arrival, service);
+                let start = c.reserve(Ps(arrival), Ps(service)).0;
                 prop_assert!(start >= arrival);
                 // Work conserving: every gap between arrival and start was too small.
                 let mut edge = arrival;
@@ -173,7 +174,7 @@ mod tests {
             for w in booked.windows(2) {
                 prop_assert!(w[0].1 <= w[1].0, "overlap {:?}", w);
             }
-            prop_assert_eq!(c.occupied(), requests.iter().map(|r| r.1).sum::<u64>());
+            prop_assert_eq!(c.occupied().0, requests.iter().map(|r| r.1).sum::<u64>());
         }
     }
 }

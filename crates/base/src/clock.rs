@@ -1,6 +1,8 @@
 //! Clock domains: whole cycles against picoseconds, without ever accumulating a rounded period.
 
-use crate::{BitRate, Frequency, Ps, PS_PER_S};
+use crate::{BitRate, Cycles, Frequency, Ps};
+
+const PS_PER_S: u64 = Ps::from_s(1).0;
 
 /// A clock whose cycle `n` starts at `floor(n * num / den)` ps after the domain's epoch.
 ///
@@ -39,22 +41,24 @@ impl Clock {
     /// Start of cycle `n`, in ps after the epoch.
     #[inline]
     #[must_use]
-    pub fn at(self, n: u64) -> Ps {
+    pub fn at(self, n: Cycles) -> Ps {
+        let n = n.0;
         match n.checked_mul(self.num) {
-            Some(p) => p / self.den,
-            None => (u128::from(n) * u128::from(self.num) / u128::from(self.den)) as u64,
+            Some(p) => Ps(p / self.den),
+            None => Ps((u128::from(n) * u128::from(self.num) / u128::from(self.den)) as u64),
         }
     }
 
     /// The first cycle that starts at or after `t`.
     #[inline]
     #[must_use]
-    pub fn cycle_at_or_after(self, t: Ps) -> u64 {
+    pub fn cycle_at_or_after(self, t: Ps) -> Cycles {
+        let t = t.0;
         // n * num / den >= t  <=>  n >= t * den / num, rounded up; floor() in `at` can only make it start earlier.
-        match t.checked_mul(self.den) {
+        Cycles(match t.checked_mul(self.den) {
             Some(p) => p.div_ceil(self.num),
             None => (u128::from(t) * u128::from(self.den)).div_ceil(u128::from(self.num)) as u64,
-        }
+        })
     }
 }
 
@@ -74,25 +78,26 @@ mod tests {
     #[test]
     fn three_gigahertz_does_not_drift() {
         let c = Clock::of("3GHz".parse().unwrap());
-        assert_eq!((c.at(1), c.at(2), c.at(3)), (333, 666, 1000));
-        assert_eq!(c.at(3_000_000_000), PS_PER_S);
+        assert_eq!([1, 2, 3].map(|n| c.at(Cycles(n)).0), [333, 666, 1000]);
+        assert_eq!(c.at(Cycles(3_000_000_000)), Ps(PS_PER_S));
     }
 
     #[test]
     fn packet_spacing_is_exact_after_1e9_packets() {
         // 64 B frames with preamble and gap at 400 Gb/s: 672 bits, 1.68 ns.
         let c = Clock::per_bits(84 * 8, "400Gbps".parse().unwrap());
-        assert_eq!(c.at(1_000_000_000), 1_680_000_000_000);
+        assert_eq!(c.at(Cycles(1_000_000_000)), Ps::from_ms(1680));
     }
 
     proptest! {
         #[test]
         fn cycle_at_or_after_inverts_at(hz in 1_000_000u64..5_000_000_000, n in 0u64..1_000_000_000_000) {
             let c = Clock::new(PS_PER_S, hz).unwrap();
+            let n = Cycles(n);
             let t = c.at(n);
             let m = c.cycle_at_or_after(t);
             prop_assert!(c.at(m) >= t);
-            prop_assert!(m <= n && (m == 0 || c.at(m - 1) <= t));
+            prop_assert!(m <= n && (m == Cycles::ZERO || c.at(m - Cycles(1)) <= t));
         }
     }
 }

@@ -23,7 +23,7 @@ struct Entry<E> {
 impl<E> Entry<E> {
     #[inline]
     fn key(&self) -> Key {
-        Key::from(self.time) << 64 | Key::from(self.rank)
+        Key::from(self.time.0) << 64 | Key::from(self.rank)
     }
 }
 impl<E> PartialEq for Entry<E> {
@@ -155,7 +155,7 @@ impl<E: Event> EventQueue<E> {
     #[inline]
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
-        (self.count > 0).then(|| (self.heads[self.first] >> 64) as Ps)
+        (self.count > 0).then(|| Ps((self.heads[self.first] >> 64) as u64))
     }
 
     /// Number of pending events.
@@ -191,12 +191,12 @@ mod tests {
     fn order_is_time_class_source_sequence() {
         let mut q = EventQueue::default();
         for (t, e) in [(5, E(1, 0, 1)), (5, E(0, 9, 2)), (5, E(0, 1, 3)), (5, E(0, 1, 4)), (4, E(9, 9, 5))] {
-            q.push(t, e);
+            q.push(Ps(t), e);
         }
-        let order: Vec<u32> = std::iter::from_fn(|| q.pop_before(6)).map(|(_, e)| e.2).collect();
+        let order: Vec<u32> = std::iter::from_fn(|| q.pop_before(Ps(6))).map(|(_, e)| e.2).collect();
         assert_eq!(order, [5, 3, 4, 2, 1]);
-        q.push(7, E(0, 0, 0));
-        assert!(q.pop_before(7).is_none(), "the end is exclusive");
+        q.push(Ps(7), E(0, 0, 0));
+        assert!(q.pop_before(Ps(7)).is_none(), "the end is exclusive");
     }
 
     proptest! {
@@ -209,17 +209,17 @@ mod tests {
             for (i, chunk) in events.chunks(10).enumerate() {
                 for (k, &(t, class, source)) in chunk.iter().enumerate() {
                     let number = (i * 10 + k) as u32;
-                    q.push(now + t, E(class, source, number));
+                    q.push(Ps(now + t), E(class, source, number));
                     pending.push((now + t, class, source, number));
                 }
                 pending.sort_unstable();
                 let end = now + pops[i % pops.len()];
-                while let Some((t, e)) = q.pop_before(end) {
-                    prop_assert_eq!((t, e.0, e.1, e.2), pending.remove(0));
+                while let Some((t, e)) = q.pop_before(Ps(end)) {
+                    prop_assert_eq!((t.0, e.0, e.1, e.2), pending.remove(0));
                 }
                 prop_assert!(pending.first().is_none_or(|p| p.0 >= end));
                 prop_assert_eq!(q.len(), pending.len());
-                prop_assert_eq!(q.next_time(), pending.first().map(|p| p.0));
+                prop_assert_eq!(q.next_time(), pending.first().map(|p| Ps(p.0)));
                 now = end;
             }
         }

@@ -58,7 +58,7 @@ fn print(value: u64, units: &[Unit]) -> String {
 }
 
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $getter:ident, $pattern:literal, zero: $zero:literal,
+    ($(#[$doc:meta])* $name:ident, $what:literal, $vis:vis $getter:ident, $pattern:literal, zero: $zero:literal,
      [$($unit:literal = $scale:literal),+]) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ macro_rules! quantity {
             /// The value in the base unit.
             #[inline]
             #[must_use]
-            pub const fn $getter(self) -> u64 {
+            $vis const fn $getter(self) -> u64 {
                 self.0
             }
         }
@@ -130,34 +130,49 @@ macro_rules! quantity {
 
 quantity!(
     /// A frequency in hertz; never zero.
-    Frequency, "frequency", hz, r"^[0-9.]+ ?(Hz|kHz|MHz|GHz)$", zero: false,
+    Frequency, "frequency", pub hz, r"^[0-9.]+ ?(Hz|kHz|MHz|GHz)$", zero: false,
     ["Hz" = 1, "kHz" = 1_000, "MHz" = 1_000_000, "GHz" = 1_000_000_000]
 );
 quantity!(
     /// A data rate in bits a second (decimal prefixes); never zero.
-    BitRate, "rate", bits_per_second, r"^[0-9.]+ ?(bps|kbps|Mbps|Gbps|Tbps)$", zero: false,
+    BitRate, "rate", pub bits_per_second, r"^[0-9.]+ ?(bps|kbps|Mbps|Gbps|Tbps)$", zero: false,
     ["bps" = 1, "kbps" = 1_000, "Mbps" = 1_000_000, "Gbps" = 1_000_000_000, "Tbps" = 1_000_000_000_000]
 );
 quantity!(
     /// A size in bytes (binary prefixes).
-    Bytes, "size", bytes, r"^[0-9.]+ ?(B|KiB|MiB|GiB)$", zero: true,
+    Bytes, "size", pub bytes, r"^[0-9.]+ ?(B|KiB|MiB|GiB)$", zero: true,
     ["B" = 1, "KiB" = 1_024, "MiB" = 1_048_576, "GiB" = 1_073_741_824]
 );
 quantity!(
     /// A span of time in picoseconds.
-    Duration, "duration", ps, r"^[0-9.]+ ?(ps|ns|us|ms|s)$", zero: true,
+    Duration, "duration", picoseconds, r"^[0-9.]+ ?(ps|ns|us|ms|s)$", zero: true,
     ["ps" = 1, "ns" = 1_000, "us" = 1_000_000, "ms" = 1_000_000_000, "s" = 1_000_000_000_000]
 );
+
+impl Duration {
+    /// From a span.
+    #[must_use]
+    pub const fn of(span: Ps) -> Self {
+        Self(span.0)
+    }
+
+    /// The span itself.
+    #[inline]
+    #[must_use]
+    pub const fn ps(self) -> Ps {
+        Ps(self.picoseconds())
+    }
+}
 
 impl BitRate {
     /// Time that `bytes` take at this rate, rounded up to a picosecond.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: u64) -> Ps {
-        const BYTE: u64 = 8 * 1_000_000_000_000;
+        const BYTE: u64 = 8 * Ps::from_s(1).0;
         match bytes.checked_mul(BYTE) {
-            Some(bits_ps) => bits_ps.div_ceil(self.0),
-            None => (u128::from(bytes) * u128::from(BYTE)).div_ceil(u128::from(self.0)) as u64,
+            Some(bits_ps) => Ps(bits_ps.div_ceil(self.0)),
+            None => Ps((u128::from(bytes) * u128::from(BYTE)).div_ceil(u128::from(self.0)) as u64),
         }
     }
 }
@@ -171,10 +186,10 @@ mod tests {
     fn reads_and_prints() {
         assert_eq!("2.5GHz".parse::<Frequency>().unwrap().hz(), 2_500_000_000);
         assert_eq!("64KiB".parse::<Bytes>().unwrap().bytes(), 65_536);
-        assert_eq!("1.68 ns".parse::<Duration>().unwrap().ps(), 1_680);
+        assert_eq!("1.68 ns".parse::<Duration>().unwrap().ps(), Ps(1_680));
         assert_eq!("40gbps".parse::<BitRate>().unwrap().to_string(), "40Gbps");
         assert_eq!("1536KiB".parse::<Bytes>().unwrap().to_string(), "1536KiB");
-        assert_eq!("100Gbps".parse::<BitRate>().unwrap().time_of(64), 5_120);
+        assert_eq!("100Gbps".parse::<BitRate>().unwrap().time_of(64), Ps(5_120));
     }
 
     #[test]

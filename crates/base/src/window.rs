@@ -4,12 +4,12 @@
 //! other: what is booked ahead never delays what is earlier. Units can then be held twice for a while, by the earlier
 //! request and by the later one that had been told its time before.
 
-use crate::{Ps, Sorted};
+use crate::{Sorted, Time};
 
 #[derive(Clone, Copy, Debug)]
-struct Hold {
-    asked: Ps,
-    until: Ps,
+struct Hold<T> {
+    asked: T,
+    until: T,
     units: u64,
 }
 
@@ -24,29 +24,37 @@ pub enum Return {
 
 /// Units in flight. Times are in the owner's unit: picoseconds, or cycles of one clock.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct Window<T> {
     units: u64,
     order: Return,
     /// By the time at which they are given back.
-    holds: Sorted<Hold>,
+    holds: Sorted<Hold<T>>,
     /// Of these so many have been given back for all that asks at `latest` or later; the others hold `used`.
     back: usize,
     used: u64,
-    latest: Ps,
+    latest: T,
     /// When the last of those that asked in order got its units: nobody behind it overtakes it.
-    granted: Ps,
+    granted: T,
 }
 
-impl Window {
+impl<T: Time> Window<T> {
     /// Room for `units` at a time.
     #[must_use]
     pub fn new(units: u64, order: Return) -> Self {
-        Self { units: units.max(1), order, holds: Sorted::default(), back: 0, used: 0, latest: 0, granted: 0 }
+        Self {
+            units: units.max(1),
+            order,
+            holds: Sorted::default(),
+            back: 0,
+            used: 0,
+            latest: T::ZERO,
+            granted: T::ZERO,
+        }
     }
 
     /// When `units` that are asked for at `t` are there; what is larger than the window takes all of it.
     #[inline]
-    pub fn ready(&mut self, t: Ps, units: u64) -> Ps {
+    pub fn ready(&mut self, t: T, units: u64) -> T {
         let units = units.min(self.units);
         if t < self.latest {
             return self.ready_before_others(t, units);
@@ -67,7 +75,7 @@ impl Window {
     }
 
     /// The same where later requests have been entered already.
-    fn ready_before_others(&self, t: Ps, units: u64) -> Ps {
+    fn ready_before_others(&self, t: T, units: u64) -> T {
         if self.has_room(t, units) {
             return t;
         }
@@ -83,19 +91,19 @@ impl Window {
 
     /// Whether there is room at `t` even if all that is held then or later were held then: found without going through
     /// all that was asked for later.
-    fn has_room(&self, t: Ps, units: u64) -> bool {
+    fn has_room(&self, t: T, units: u64) -> bool {
         let back = self.holds[..self.back].iter().rev().take_while(|h| h.until > t).map(|h| h.units);
         self.used + back.sum::<u64>() + units <= self.units
     }
 
-    fn used_at(&self, t: Ps) -> u64 {
+    fn used_at(&self, t: T) -> u64 {
         let ahead = self.holds.iter().rev().take_while(|h| h.until > t);
         ahead.filter(|h| h.asked <= t).map(|h| h.units).sum()
     }
 
     /// `units` that were asked for at `asked` are taken until `until`.
     #[inline]
-    pub fn hold(&mut self, asked: Ps, until: Ps, units: u64) {
+    pub fn hold(&mut self, asked: T, until: T, units: u64) {
         let units = units.min(self.units);
         let mut until = until;
         if self.order == Return::InOrder {
@@ -104,7 +112,7 @@ impl Window {
             } else {
                 self.holds.iter().rev().find(|h| h.asked <= asked).map(|h| h.until)
             };
-            until = until.max(before.unwrap_or(0));
+            until = until.max(before.unwrap_or(T::ZERO));
         }
         self.latest = self.latest.max(asked);
         let hold = Hold { asked, until, units };
@@ -125,7 +133,7 @@ impl Window {
     }
 
     /// Nobody asks at a time before `t` any more: what was given back until then is forgotten.
-    pub fn reached(&mut self, t: Ps) {
+    pub fn reached(&mut self, t: T) {
         let over = self.holds.iter().take_while(|hold| hold.until <= t).count();
         self.used -= self.holds[..over].iter().skip(self.back).map(|hold| hold.units).sum::<u64>();
         self.back -= over.min(self.back);
@@ -136,39 +144,40 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ps;
     use proptest::prelude::*;
 
     #[test]
     fn waits_for_the_oldest() {
         let mut w = Window::new(4, Return::InOrder);
         for until in [100, 200] {
-            assert_eq!(w.ready(10, 2), 10);
-            w.hold(10, until, 2);
+            assert_eq!(w.ready(Ps(10), 2), Ps(10));
+            w.hold(Ps(10), Ps(until), 2);
         }
-        assert_eq!(w.ready(20, 1), 100);
-        w.hold(20, 300, 1);
-        assert_eq!(w.ready(150, 4), 300, "all of it: everything must be back");
-        assert_eq!(w.ready(400, 9), 400, "more than there is takes what there is");
+        assert_eq!(w.ready(Ps(20), 1), Ps(100));
+        w.hold(Ps(20), Ps(300), 1);
+        assert_eq!(w.ready(Ps(150), 4), Ps(300), "all of it: everything must be back");
+        assert_eq!(w.ready(Ps(400), 9), Ps(400), "more than there is takes what there is");
     }
 
     #[test]
     fn in_any_order_the_first_that_is_done_makes_room() {
         let mut w = Window::new(2, Return::AnyOrder);
         for until in [100, 50] {
-            assert_eq!(w.ready(0, 1), 0);
-            w.hold(0, until, 1);
+            assert_eq!(w.ready(Ps::ZERO, 1), Ps::ZERO);
+            w.hold(Ps::ZERO, Ps(until), 1);
         }
-        assert_eq!(w.ready(10, 1), 50);
+        assert_eq!(w.ready(Ps(10), 1), Ps(50));
     }
 
     #[test]
     fn later_requests_do_not_hold_what_an_earlier_one_wants() {
         let mut w = Window::new(1, Return::InOrder);
-        assert_eq!(w.ready(5_000_000, 1), 5_000_000);
-        w.hold(5_000_000, 6_000_000, 1);
-        assert_eq!(w.ready(100, 1), 100);
-        w.hold(100, 700, 1);
-        assert_eq!(w.ready(200, 1), 700, "but those before it do");
+        assert_eq!(w.ready(Ps::from_us(5), 1), Ps::from_us(5));
+        w.hold(Ps::from_us(5), Ps::from_us(6), 1);
+        assert_eq!(w.ready(Ps(100), 1), Ps(100));
+        w.hold(Ps(100), Ps(700), 1);
+        assert_eq!(w.ready(Ps(200), 1), Ps(700), "but those before it do");
     }
 
     type Request = (u64, u64, u64);
@@ -178,8 +187,8 @@ mod tests {
         let mut w = Window::new(units, order);
         let mut starts = Vec::new();
         for &(t, length, wanted) in requests {
-            let start = w.ready(t, wanted);
-            w.hold(t, start + length, wanted);
+            let start = w.ready(Ps(t), wanted);
+            w.hold(Ps(t), start + Ps(length), wanted);
             starts.push(start);
         }
         starts
@@ -214,14 +223,14 @@ mod tests {
             for order in [Return::InOrder, Return::AnyOrder] {
                 let starts = play(6, order, &requests);
                 let out = |t: Ps| -> u64 {
-                    requests.iter().zip(&starts).filter(|(r, &s)| s <= t && t < s + r.1).map(|(r, _)| r.2).sum()
+                    requests.iter().zip(&starts).filter(|(r, &s)| s <= t && t < s + Ps(r.1)).map(|(r, _)| r.2).sum()
                 };
                 for (i, (&(t, _, wanted), &start)) in requests.iter().zip(&starts).enumerate() {
                     prop_assert!(out(start) <= 6);
-                    prop_assert!(start >= t);
-                    if order == Return::AnyOrder && start > t {
+                    prop_assert!(start >= Ps(t));
+                    if order == Return::AnyOrder && start > Ps(t) {
                         let before: u64 = requests[..i].iter().zip(&starts)
-                            .filter(|(r, &s)| s + r.1 > start - 1).map(|(r, _)| r.2).sum();
+                            .filter(|(r, &s)| s + Ps(r.1) > start - Ps(1)).map(|(r, _)| r.2).sum();
                         prop_assert!(before + wanted > 6, "waits although there is room");
                     }
                 }
@@ -235,9 +244,9 @@ mod tests {
             let all = play(6, Return::AnyOrder, &requests);
             let mut w = Window::new(6, Return::AnyOrder);
             for (&(t, length, wanted), &expected) in requests.iter().zip(&all) {
-                w.reached(t / 500 * 500);
-                let start = w.ready(t, wanted);
-                w.hold(t, start + length, wanted);
+                w.reached(Ps(t / 500 * 500));
+                let start = w.ready(Ps(t), wanted);
+                w.hold(Ps(t), start + Ps(length), wanted);
                 prop_assert_eq!(start, expected);
             }
         }

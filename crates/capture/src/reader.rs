@@ -5,7 +5,7 @@ use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{create_reader, Block as Ng, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader};
 use std::fmt;
 use std::io::Read;
-use wiretime_base::{Ps, PS_PER_S};
+use wiretime_base::Ps;
 use wiretime_hw::wire::{Block, FCS, FRAME_MAX};
 
 /// Read at a time; a block of a file that is longer than the most is damage.
@@ -59,7 +59,7 @@ struct Found {
     cut: u64,
 }
 
-const SECOND: i128 = PS_PER_S as i128;
+const SECOND: i128 = Ps::from_s(1).0 as i128;
 
 /// What a block of the file was.
 enum Got {
@@ -152,7 +152,8 @@ impl Reader {
 impl Interface {
     /// Picoseconds of whole seconds and so many units.
     fn time(&self, seconds: i64, units: u128) -> i128 {
-        i128::from(seconds.saturating_add(self.offset)) * SECOND + (units * u128::from(PS_PER_S) / self.units) as i128
+        i128::from(seconds.saturating_add(self.offset)) * SECOND
+            + (units * u128::from(Ps::from_s(1).0) / self.units) as i128
     }
 }
 
@@ -226,7 +227,7 @@ impl Found {
         }
         if let Some(time) = time {
             let first = *self.first.get_or_insert(time);
-            self.latest = (time - first).clamp(0, i128::from(Ps::MAX / 4)) as Ps;
+            self.latest = Ps((time - first).clamp(0, i128::from(Ps::MAX.0 / 4)) as u64);
         } // else: with the one before it
         self.cut += u64::from(head_length + rest.len() < whole);
         block.push(self.latest, &head[..head_length], rest, whole);

@@ -40,7 +40,7 @@ pub fn summary(file: File) -> Summary {
         Ok(reader) => reader,
         Err(problem) => return Summary { problem: Some(problem), ..s },
     };
-    let mut before = 0;
+    let mut before = Ps::ZERO;
     loop {
         let mut block = Block::default();
         match reader.next(&mut block) {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wiretime_base::Ps;
 use wiretime_capture::{summary, Reader, Summary, Trace, Writer};
 use wiretime_hw::wire::{Block, Passage, Seen, Source};
 
@@ -22,7 +23,7 @@ fn ethernet(n: usize) -> Vec<u8> {
     (0..n).map(|i| i as u8).collect()
 }
 
-fn packets(file: Vec<u8>) -> Result<Vec<(u64, Vec<u8>)>, String> {
+fn packets(file: Vec<u8>) -> Result<Vec<(Ps, Vec<u8>)>, String> {
     let mut reader = Reader::open(std::io::Cursor::new(file)).map_err(|p| p.to_string())?;
     let mut found = Vec::new();
     loop {
@@ -60,12 +61,12 @@ fn both_byte_orders_and_times() {
     ];
     for big in [false, true] {
         let found = packets(pcap(big, 1, &list)).unwrap();
-        assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 2_000_000, 1_000_000]);
+        assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 2_000_000, 1_000_000].map(Ps));
         assert_eq!(found.iter().map(|p| p.1.len()).collect::<Vec<_>>(), [100, 60, 1000]);
         assert_eq!((&found[2].1[..20], &found[2].1[20..]), (&ethernet(20)[..], &[0u8; 980][..]));
     }
     let s = summed("orders", &pcap(false, 1, &list));
-    assert_eq!((s.packets, s.bytes, s.shortest, s.longest, s.span), (3, 1172, 64, 1004, 2_000_000));
+    assert_eq!((s.packets, s.bytes, s.shortest, s.longest, s.span), (3, 1172, 64, 1004, Ps::from_us(2)));
     assert_eq!((s.out_of_order, s.cut, s.problem), (1, 1, None));
 }
 
@@ -136,11 +137,11 @@ fn our_own_files() {
         (1, 5_000_000_007, Passage::Out),
         (1, 5_000_000_100, Passage::Dropped("CoreDrop")),
     ] {
-        w.write(port, &seen(at, passage), &ethernet(61)).unwrap();
+        w.write(port, &seen(Ps(at), passage), &ethernet(61)).unwrap();
     }
     w.flush().unwrap();
     let found = packets(file).unwrap();
-    assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 6, 99]);
+    assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 6, 99].map(Ps));
     assert!(found.iter().all(|p| p.1 == ethernet(61)));
 }
 
@@ -224,7 +225,7 @@ proptest! {
             2 => {
                 let mut f = Vec::new();
                 let mut w = Writer::new(&mut f, 1, 1_000).unwrap();
-                let seen = Seen { at: 5, passage: Passage::Dropped("DmaDrop"), id: 1, queue: 0, end: 0 };
+                let seen = Seen { at: Ps(5), passage: Passage::Dropped("DmaDrop"), id: 1, queue: 0, end: 0 };
                 (0..4).for_each(|_| w.write(0, &seen, &ethernet(60)).unwrap());
                 f
             }

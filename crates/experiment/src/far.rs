@@ -21,7 +21,7 @@ use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
 
 /// How often the TAP is looked at while the guest idles: below what a person's network takes.
-const TAP_POLL: Ps = 100_000_000;
+const TAP_POLL: Ps = Ps::from_us(100);
 /// Looks at the socket before this thread sleeps: the other simulator is mostly about to answer.
 const SPINS: u32 = 400;
 /// The socket is full: until the other simulator has taken something.
@@ -72,12 +72,12 @@ pub struct Host {
 impl Host {
     fn new(socket: OwnedFd, p: &Platform) -> Self {
         let cable = p.link.rate.time_of(FRAME_MIN.into()) + p.link.latency.ps();
-        Self { socket, received: Vec::new(), zero: None, theirs: 0, ours: 0, cable, lost: false }
+        Self { socket, received: Vec::new(), zero: None, theirs: Ps::ZERO, ours: Ps::ZERO, cable, lost: false }
     }
 
     /// Up to when every arrival is known.
     fn known(&self) -> Ps {
-        self.zero.unwrap_or(0).saturating_add(self.theirs).saturating_add(self.cable)
+        self.zero.unwrap_or(Ps::ZERO).saturating_add(self.theirs).saturating_add(self.cable)
     }
 
     /// Tells frames, and that nothing else leaves before `promise`; without frames only what is worth a message, or, where
@@ -86,18 +86,18 @@ impl Host {
         let Some(zero) = self.zero else { return };
         let mut message = vec![0; HEADER];
         for (t, frame) in frames {
-            message.extend_from_slice(&t.saturating_sub(zero).to_le_bytes());
+            message.extend_from_slice(&t.saturating_sub(zero).0.to_le_bytes());
             message.extend_from_slice(&(frame.len() as u32).to_le_bytes());
             message.extend_from_slice(&frame);
         }
         let promise = if promise == BYE { BYE } else { promise.saturating_sub(zero) };
-        let worth = if waits { 1 } else { self.cable / 4 };
+        let worth = if waits { Ps(1) } else { self.cable / 4 };
         if message.len() == HEADER && promise < self.ours.saturating_add(worth) {
             return;
         }
         self.ours = self.ours.max(promise);
         let length = (message.len() - HEADER) as u32;
-        message[..8].copy_from_slice(&self.ours.to_le_bytes());
+        message[..8].copy_from_slice(&self.ours.0.to_le_bytes());
         message[8..HEADER].copy_from_slice(&length.to_le_bytes());
         let mut rest = &message[..];
         while !rest.is_empty() {
@@ -153,15 +153,15 @@ impl Host {
 
     /// Takes the messages that are here as a whole; whether there is one.
     fn parse(&mut self, list: &mut Vec<Timed>) -> bool {
-        let zero = self.zero.unwrap_or(0);
+        let zero = self.zero.unwrap_or(Ps::ZERO);
         let mut at = 0;
         while let Some(header) = self.received.get(at..at + HEADER) {
             let end = at + HEADER + word(header, 8) as usize;
-            let promise = long(header, 0);
+            let promise = Ps(long(header, 0));
             let Some(mut frames) = self.received.get(at + HEADER..end) else { break };
             while let Some((header, rest)) = frames.split_at_checked(HEADER) {
                 let (frame, rest) = rest.split_at((word(header, 8) as usize).min(rest.len()));
-                list.push((zero.saturating_add(long(header, 0)), frame.to_vec()));
+                list.push((zero.saturating_add(Ps(long(header, 0))), frame.to_vec()));
                 frames = rest;
             }
             self.theirs = self.theirs.max(promise);

@@ -15,7 +15,7 @@ use wiretime_hw::wire::Latencies;
 
 /// Three digits are what the histogram keeps; the mean is exact.
 fn ns(ps: Ps) -> f64 {
-    ps as f64 / 1000.0
+    ps.as_f64() / 1000.0
 }
 
 /// Moments and quantiles, where there are any.
@@ -41,15 +41,15 @@ fn flows(counts: &[FlowCounts]) -> Option<Value> {
     }
     let row = |(i, f): (usize, &FlowCounts)| {
         let flow = if i < FLOWS_TOLD { json!(i) } else { json!("others") };
-        let mean = f.latency_sum as f64 / f.answered.max(1) as f64 / 1000.0;
+        let mean = f.latency_sum.as_f64() / f.answered.max(1) as f64 / 1000.0;
         json!([flow, f.offered, f.answered, mean, ns(f.latency_max)])
     };
     Some(counts.iter().enumerate().map(row).collect())
 }
 
 /// Points of the time series of occupancies: as many as are expected, and at most where a trace takes longer.
-pub const OCCUPANCY_POINTS: Ps = 200;
-pub const OCCUPANCY_MAX: Ps = 4000;
+pub const OCCUPANCY_POINTS: u64 = 200;
+pub const OCCUPANCY_MAX: usize = 4000;
 
 /// What became of packets, before the program stops and resets the device.
 #[derive(Clone)]
@@ -123,7 +123,7 @@ fn occupancy(run: &Experiment) -> Value {
     let ports = run.occupancy.first().map_or(0, Vec::len);
     let rows = |i: usize| run.occupancy.iter().map(|point| point[i].to_vec()).collect::<Vec<_>>();
     json!({
-        "interval_ns": step as f64 / 1000.0,
+        "interval_ns": ns(step),
         "columns": ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"],
         "ports": (0..ports).map(rows).collect::<Vec<_>>(),
     })
@@ -131,7 +131,7 @@ fn occupancy(run: &Experiment) -> Value {
 
 /// The timeline, where one was wanted.
 pub fn timeline<H: Hold>(run: &Experiment, d: &Driven<'_, H>) -> Value {
-    if run.settings.trace_length.ps() == 0 {
+    if run.settings.trace_length.ps() == Ps::ZERO {
         return Value::Null;
     }
     let mut nics = d.machine.nics.nics();
@@ -155,7 +155,7 @@ fn pipeline(program: &dyn Program, core: usize, trace: &StageTrace) -> Value {
     for s in &trace.instructions {
         text.entry(s.pc).or_insert_with(|| program.instruction(s.pc));
     }
-    let row = |s: &Stages| [s.pc, s.fetch, s.dispatch, s.issue, s.complete, s.commit];
+    let row = |s: &Stages| [s.pc, s.fetch.0, s.dispatch.0, s.issue.0, s.complete.0, s.commit.0];
     let rows: Vec<_> = trace.instructions.iter().map(row).collect();
     json!({ "core": core, "lost": trace.lost, "instructions": rows, "text": text })
 }
@@ -166,7 +166,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
     let latencies = &nics.books.sink.latencies;
-    let duration_ns = run.settings.duration.ps() as f64 / 1000.0;
+    let duration_ns = ns(run.settings.duration.ps());
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
     // What is outside recognises its answers itself.
     let outside = run.settings.far != FarEnd::None;
@@ -189,7 +189,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
         .filter_map(|(name, s)| {
             let s = s?;
             let hash = format!("{:016x}", s.hash);
-            Some(json!({ "point": name, "simulated_ns": s.time / 1000, "instructions": s.instructions, "hash": hash }))
+            Some(json!({ "point": name, "simulated_ns": s.time.ns(), "instructions": s.instructions, "hash": hash }))
         })
         .collect();
     let histogram: Vec<Value> = latencies.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
@@ -217,7 +217,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
             "timed_instructions": d.executed.timed,
             "interrupts": d.executed.interrupts,
             "hash": format!("{:016x}", d.executed.hash),
-            "simulated_ns": t / 1000,
+            "simulated_ns": t.ns(),
             "at": points,
         },
         "poll_lateness_ns": {
@@ -255,8 +255,8 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
         list.push(format!(
             "system.quantum: {} ns is beyond the lookahead of {} ns: devices saw {} doorbells late, by {:.1} ns on \
              average and {:.1} ns at most",
-            quantum / 1000,
-            lookahead / 1000,
+            quantum.ns(),
+            lookahead.ns(),
             late.count,
             ns(late.total) / late.count.max(1) as f64,
             ns(late.max)

@@ -13,7 +13,7 @@ use wiretime_hw::nic::{PortStats, QueueStats};
 pub const KINDS: [&str; 4] = ["user_ps", "system_ps", "softirq_ps", "irq_ps"];
 
 /// Time of a core by kind, in ps.
-pub type Times = [u64; KINDS.len()];
+pub type Times = [Ps; KINDS.len()];
 
 /// All counters at one time.
 pub struct Snapshot {
@@ -66,9 +66,9 @@ fn port(a: &PortStats, b: &PortStats) -> Value {
 /// Idle is the rest.
 fn processor_time(a: &Times, b: &Times, elapsed: Ps) -> Value {
     let mut kinds: Map<String, Value> =
-        KINDS.iter().zip(a.iter().zip(b)).map(|(name, (a, b))| ((*name).to_owned(), (b - a).into())).collect();
-    let busy: u64 = a.iter().zip(b).map(|(a, b)| b - a).sum();
-    kinds.insert("idle_ps".into(), elapsed.saturating_sub(busy).into());
+        KINDS.iter().zip(a.iter().zip(b)).map(|(name, (&a, &b))| ((*name).to_owned(), (b - a).0.into())).collect();
+    let busy: Ps = a.iter().zip(b).map(|(&a, &b)| b - a).sum();
+    kinds.insert("idle_ps".into(), elapsed.saturating_sub(busy).0.into());
     Value::Object(kinds)
 }
 

@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
-use wiretime_base::{Duration, Ps, PS_PER_NS};
+use wiretime_base::{Duration, Ps};
 use wiretime_hw::core::StageTrace;
 use wiretime_hw::machine::{Hold, Machine, Nics};
 use wiretime_hw::nic::Phase;
@@ -46,16 +46,16 @@ impl Default for Clocks {
 
 /// How long the drained state must last before the guest is told to stop: a burst of any polling loop, untimed
 /// instructions being slow.
-const SETTLE: Ps = 20_000_000_000;
+const SETTLE: Ps = Ps::from_ms(20);
 /// Between packets that find out whether the program polls.
-const TRICKLE: Ps = 1_000_000_000;
+const TRICKLE: Ps = Ps::from_ms(1);
 /// Host time is looked at once in so many windows.
 const TICKS: u32 = 256;
 /// Undecided packets of the cohort are counted once in so many windows.
 const COUNT_EVERY: u32 = 64;
 
 /// Window while the guest boots: nothing depends on its length but how often cores alternate.
-const BOOT_QUANTUM: Ps = 10_000_000;
+const BOOT_QUANTUM: Ps = Ps::from_us(10);
 
 /// What an engine has executed so far.
 #[derive(Clone, Copy)]
@@ -138,11 +138,11 @@ impl Experiment {
             series: Vec::new(),
             totals: None,
             occupancy: Vec::new(),
-            occupancy_step: 1,
+            occupancy_step: Ps(1),
             pipelines: Vec::new(),
             clocks: Clocks::default(),
-            begin: 0,
-            stopped: 0,
+            begin: Ps::ZERO,
+            stopped: Ps::ZERO,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
         })
@@ -238,7 +238,7 @@ impl Experiment {
         }
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
-            Stage::Boot if self.settings.start_at != StartAt::Never => 0,
+            Stage::Boot if self.settings.start_at != StartAt::Never => Ps::ZERO,
             Stage::Draining | Stage::Stopping => self.stopped,
             _ => return None,
         };
@@ -297,7 +297,7 @@ impl Experiment {
         if self.settings.until_end && self.start.is_some() && self.end.is_none() && all_sent(d) {
             // Its length is known now: devices have been simulated to the end of this window.
             let end = t + self.platform.quantum();
-            self.settings.duration = Duration::new(end.saturating_sub(measure)).unwrap_or(self.settings.duration);
+            self.settings.duration = Duration::of(end.saturating_sub(measure));
             self.settings.until_end = false;
         }
         let end = if self.settings.until_end { Ps::MAX } else { measure + self.settings.duration.ps() };
@@ -310,14 +310,17 @@ impl Experiment {
             d.machine.nics.nics().books.end_measurement();
         }
         let step = self.occupancy_step;
-        let room = (self.occupancy.len() as Ps) < result::OCCUPANCY_MAX;
-        if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as Ps * step {
+        let room = self.occupancy.len() < result::OCCUPANCY_MAX;
+        if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as u64 * step {
             let nics = d.machine.nics.nics();
             self.occupancy.push(nics.slots.iter().map(|s| s.nic.occupancy(&nics.books)).collect());
         }
         self.trace_pipelines(t, measure + self.settings.trace_start.ps(), d);
         let step = self.settings.interval.ps();
-        if step > 0 && self.start.is_some() && self.end.is_none() && t >= measure + (self.series.len() as Ps + 1) * step
+        if step > Ps::ZERO
+            && self.start.is_some()
+            && self.end.is_none()
+            && t >= measure + (self.series.len() as u64 + 1) * step
         {
             self.series.push(self.snapshot(t, d));
         }
@@ -370,7 +373,7 @@ impl Experiment {
         self.begin = t;
         self.plug(t);
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
-        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(1);
+        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(Ps(1));
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = d.machine.nics.nics();
@@ -378,7 +381,7 @@ impl Experiment {
         books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
         let capture = self.settings.capture_length.ps();
         let begin = measure + self.settings.capture_start.ps();
-        let tapped = if capture == 0 { 0..0 } else { begin..begin.saturating_add(capture) };
+        let tapped = if capture == Ps::ZERO { Ps::ZERO..Ps::ZERO } else { begin..begin.saturating_add(capture) };
         for slot in slots {
             slot.nic.start_traffic(t, books);
             slot.nic.start_timeline(window.clone(), books);
@@ -389,7 +392,7 @@ impl Experiment {
     /// Stages of instructions are recorded in the timeline's window.
     fn trace_pipelines<H: Hold>(&mut self, t: Ps, from: Ps, d: &mut Driven<'_, H>) {
         let length = self.settings.trace_length.ps();
-        if length == 0 || t < from || !self.pipelines.is_empty() {
+        if length == Ps::ZERO || t < from || !self.pipelines.is_empty() {
             return;
         }
         if t >= from + length {
@@ -433,7 +436,7 @@ impl Experiment {
     fn progress<H: Hold>(&self, t: Ps, d: &Driven<'_, H>) -> Value {
         let total = self.settings.warm_up.ps() + self.settings.duration.ps();
         let (phase, done) = match self.stage {
-            Stage::Boot => ("boot", 0),
+            Stage::Boot => ("boot", Ps::ZERO),
             Stage::Traffic => {
                 let done = t.saturating_sub(self.begin);
                 let phase = if done < self.settings.warm_up.ps() {
@@ -449,8 +452,8 @@ impl Experiment {
         };
         let instructions: u64 = d.executed.instructions.iter().sum();
         json!({
-            "phase": phase, "simulated_ns": t / PS_PER_NS, "instructions": instructions,
-            "done_ns": done / PS_PER_NS, "total_ns": total / PS_PER_NS, "frames": self.far_frames(d),
+            "phase": phase, "simulated_ns": t.ns(), "instructions": instructions,
+            "done_ns": done.ns(), "total_ns": total.ns(), "frames": self.far_frames(d),
         })
     }
 

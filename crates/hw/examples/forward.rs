@@ -1,12 +1,13 @@
 //! A machine without QEMU: a scripted program on a simulated core forwards packets through an 8254x.
 //! `cargo run --release -p wiretime-hw --example forward`
 
+use wiretime_base::Ps;
 use wiretime_hw::core::{BlockRef, Branch, Class, MemEvent, MemKind, MicroOp, Quick, Walk, Walker};
 use wiretime_hw::nic::{loopback, loopback::Host, Which};
 use wiretime_hw::wire::{Load, Sizes};
 
-const START: u64 = 20_000_000;
-const END: u64 = 220_000_000;
+const START: Ps = Ps::from_us(20);
+const END: Ps = Ps::from_us(220);
 
 /// All of memory is one page.
 struct Flat;

@@ -30,7 +30,12 @@ pub struct DmaWrites {
 
 impl Default for DmaWrites {
     fn default() -> Self {
-        Self { queue: VecDeque::with_capacity(4096), bytes: VecDeque::with_capacity(1 << 20), last: 0, refused: 0 }
+        Self {
+            queue: VecDeque::with_capacity(4096),
+            bytes: VecDeque::with_capacity(1 << 20),
+            last: Ps::ZERO,
+            refused: 0,
+        }
     }
 }
 
@@ -59,7 +64,7 @@ impl DmaWrites {
 
     /// Applies every write that is visible at `t`; returns how many, and the sum of their lateness against `t`.
     pub fn apply(&mut self, t: Ps, memory: &mut impl GuestMemory) -> (u64, Ps) {
-        let (mut count, mut late) = (0, 0);
+        let (mut count, mut late) = (0, Ps::ZERO);
         while let Some(&Write { visible, address, length, cancelled, .. }) = self.queue.front() {
             if visible > t {
                 break;
@@ -104,14 +109,14 @@ mod tests {
     fn in_order_and_cancelled_by_stream() {
         let mut ram = Ram(vec![0; 8]);
         let mut writes = DmaWrites::default();
-        assert_eq!(writes.push(20, 0, &[1, 1], 0), 20);
-        assert_eq!(writes.push(10, 2, &[2, 2], 1), 20, "not before the earlier one");
-        writes.push(30, 4, &[3, 3], 0);
-        writes.push(30, u64::MAX, &[9], 2);
+        assert_eq!(writes.push(Ps(20), 0, &[1, 1], 0), Ps(20));
+        assert_eq!(writes.push(Ps(10), 2, &[2, 2], 1), Ps(20), "not before the earlier one");
+        writes.push(Ps(30), 4, &[3, 3], 0);
+        writes.push(Ps(30), u64::MAX, &[9], 2);
         writes.cancel(0);
-        assert_eq!(writes.apply(25, &mut ram), (1, 5));
-        assert_eq!((writes.next_time(), ram.0.as_slice()), (30, &[0, 0, 2, 2, 0, 0, 0, 0][..]));
-        writes.apply(30, &mut ram);
+        assert_eq!(writes.apply(Ps(25), &mut ram), (1, Ps(5)));
+        assert_eq!((writes.next_time(), ram.0.as_slice()), (Ps(30), &[0, 0, 2, 2, 0, 0, 0, 0][..]));
+        writes.apply(Ps(30), &mut ram);
         assert_eq!((ram.0[4], writes.refused, writes.next_time()), (0, 1, Ps::MAX));
     }
 }

@@ -120,7 +120,7 @@ pub struct Machine<H> {
 
 /// How often what is over is forgotten. A PCIe link counts what it owes from before as sent (`io::pcie`): results depend on it
 /// by some nanoseconds.
-const FORGET_EVERY: Ps = 1_000_000;
+const FORGET_EVERY: Ps = Ps::from_us(1);
 
 fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
     ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
@@ -141,7 +141,7 @@ impl<H: Hold> Machine<H> {
             span: 0..0,
             rings: Vec::new(),
             next_write: Ps::MAX,
-            forgotten: 0,
+            forgotten: Ps::ZERO,
         }
     }
 

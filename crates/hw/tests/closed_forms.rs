@@ -164,11 +164,11 @@ fn the_loop_adds_up() {
     assert_eq!((o.violations.len(), o.forwarded), (0, o.packets));
     let sum: f64 = o.hops.iter().map(|h| h.mean).sum();
     close("hops", sum, o.latency_mean_ns, 1e-9);
-    let wire = f64::from(LENGTH) * 8.0 / 1e6 + p.link.latency.ps() as f64 / 1000.0;
+    let wire = f64::from(LENGTH) * 8.0 / 1e6 + p.link.latency.ps().as_f64() / 1000.0;
     close("wire in", o.hops[0].mean, wire, 1e-3);
     close("wire out", o.hops[7].mean, wire, 1e-3);
     assert_eq!(o.hops[1].mean, 0.0, "nobody waits");
     // The same for all, but for who meets a refresh of memory.
-    let refresh = p.dram.t_rfc.ps() as f64 / 1000.0;
+    let refresh = p.dram.t_rfc.ps().as_f64() / 1000.0;
     assert!(o.latency_max_ns - o.latency_mean_ns < refresh, "{} after {}", o.latency_max_ns, o.latency_mean_ns);
 }

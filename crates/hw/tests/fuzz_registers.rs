@@ -167,12 +167,12 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     let settings =
         BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
     let mut books = devices::books(&p, settings);
-    books.cohort = 1000..1_000_000_000;
-    port.start_traffic(0, &mut books);
+    books.cohort = Ps(1000)..Ps::from_ms(1);
+    port.start_traffic(Ps::ZERO, &mut books);
     let mut ram = Ram { bytes: (0..MEMORY).map(|i| (i * 7) as u8).collect(), outside: Cell::new(0) };
     let before = ram.bytes.clone();
     let mut random = Random(seed);
-    let mut now: Ps = 0;
+    let mut now: Ps = Ps::ZERO;
     let mut odd = 0;
     for i in 0..ACCESSES {
         let offset = match random.below(3) {
@@ -209,7 +209,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             ram.bytes[at + 8..at + 16].copy_from_slice(&word.to_le_bytes());
         }
         if random.one_in(8) {
-            now += random.below(3_000_000);
+            now += Ps(random.below(3_000_000));
             port.advance(now, &mut memory, &ram, &mut books);
             port.writes().apply(now, &mut ram);
             memory.reached(now);

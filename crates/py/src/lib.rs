@@ -32,7 +32,7 @@ fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
         "both" => Access::Both,
         _ => return Err(PyValueError::new_err(format!("unknown access {access:?}: read, write or both"))),
     };
-    let ns = probe::latency(&platform, access, bytes) as f64 / 1000.0;
+    let ns = probe::latency(&platform, access, bytes).as_f64() / 1000.0;
     Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
 }
 
@@ -68,7 +68,7 @@ fn parse_rate(text: &str) -> PyResult<u64> {
 #[pyfunction]
 fn parse_duration(text: &str) -> PyResult<u64> {
     let duration: wiretime_base::Duration = text.parse().map_err(quantity_error)?;
-    Ok(duration.ps())
+    Ok(duration.ps().0)
 }
 
 /// Bytes of a size such as `1GiB`.

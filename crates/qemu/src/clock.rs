@@ -5,7 +5,7 @@ use crate::internals;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
-use wiretime_base::{Ps, PS_PER_NS};
+use wiretime_base::Ps;
 
 /// Time that all of the machine has reached, in ns; all timers up to here have run.
 static PUBLISHED: AtomicI64 = AtomicI64::new(0);
@@ -29,7 +29,7 @@ pub fn enter_tcg_thread() {
 
 /// Published time in ps.
 pub fn published() -> Ps {
-    PUBLISHED.load(Relaxed) as u64 * PS_PER_NS
+    Ps::from_ns(PUBLISHED.load(Relaxed) as u64)
 }
 
 /// QEMU reads the virtual clock. In the TCG thread that is the running vCPU's own time. What a guest instruction reads
@@ -57,7 +57,7 @@ pub extern "C" fn get() -> i64 {
 /// The running vCPU stands at `t`.
 #[inline]
 pub fn set_local(t: Ps) {
-    LOCAL.store((t / PS_PER_NS) as i64, Relaxed);
+    LOCAL.store(t.ns() as i64, Relaxed);
 }
 
 /// The guest is about to read its counter.
@@ -72,12 +72,12 @@ pub extern "C" fn set(ns: i64) {
 
 /// Publishes `t` without running timers: the caller knows that none is due.
 pub fn publish(t: Ps) {
-    PUBLISHED.store((t / PS_PER_NS) as i64, Relaxed);
+    PUBLISHED.store(t.ns() as i64, Relaxed);
 }
 
 /// Runs every timer up to `t`, each at its own time, in this (the TCG) thread, with the big lock held.
 pub fn advance_to(t: Ps) {
-    let ns = (t / PS_PER_NS) as i64;
+    let ns = t.ns() as i64;
     ADVANCING.store(true, Relaxed);
     internals::run_timers(ns);
     if PUBLISHED.load(Relaxed) < ns {
@@ -91,7 +91,7 @@ pub fn next_timer() -> Option<Ps> {
     ADVANCING.store(true, Relaxed);
     let d = internals::timer_deadline();
     ADVANCING.store(false, Relaxed);
-    d.map(|d| published() + d as u64 * PS_PER_NS)
+    d.map(|d| published() + Ps::from_ns(d as u64))
 }
 
 /// QEMU waits for a condition. The TCG thread does so only when all vCPUs idle (called with the big lock held):
@@ -150,8 +150,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
 /// While a person sits at the console, idle time passes at host speed.
 fn pace(t: Ps) {
     let now = published();
-    let wait =
-        std::time::Duration::from_nanos(t.saturating_sub(now) / PS_PER_NS).min(std::time::Duration::from_millis(10));
+    let wait = std::time::Duration::from_nanos(t.saturating_sub(now).ns()).min(std::time::Duration::from_millis(10));
     // SAFETY: held by this thread, as QEMU's wait asks.
     unsafe { internals::bql_unlock() };
     std::thread::sleep(wait);

@@ -8,6 +8,7 @@ use crate::turns::Vcpu;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use wiretime_base::Cycles;
 use wiretime_hw::core::{Class, MicroOp, Quick};
 use wiretime_isa::{Isa, Special};
 
@@ -18,7 +19,7 @@ pub struct Block {
     /// Number of instructions.
     pub count: u32,
     /// Cycles and instructions charged to it, while a profile is taken.
-    pub cycles: Cell<u64>,
+    pub cycles: Cell<Cycles>,
     pub executed: Cell<u64>,
     /// The virtual address that it had then, the last one where it had several.
     pub profiled_at: Cell<u64>,
@@ -97,7 +98,7 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     let mut block = Box::new(Block {
         paddr,
         count: count as u32,
-        cycles: Cell::new(0),
+        cycles: Cell::new(Cycles::ZERO),
         executed: Cell::new(0),
         profiled_at: Cell::new(0),
         ops: Box::default(),

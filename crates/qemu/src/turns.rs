@@ -34,8 +34,8 @@ impl Default for Vcpu {
     fn default() -> Self {
         Self {
             cpu: ptr::null_mut(),
-            local: 0,
-            timed_local: 0,
+            local: Ps::ZERO,
+            timed_local: Ps::ZERO,
             block: ptr::null(),
             timed: 0,
             vaddr: 0,
@@ -77,7 +77,7 @@ impl Turns {
         Self {
             turn: 0,
             running: 0,
-            window_start: 0,
+            window_start: Ps::ZERO,
             window_end: quantum,
             quantum,
             must_advance: false,
@@ -146,19 +146,22 @@ mod tests {
 
     #[test]
     fn windows_stay_on_their_grid() {
-        let mut t = Turns::new(230_000);
+        let mut t = Turns::new(Ps::from_ns(230));
         assert_eq!(
-            (t.grid_after(0), t.grid_after(1), t.grid_after(230_000), t.grid_after(230_001)),
-            (0, 230_000, 230_000, 460_000)
+            (t.grid_after(Ps::ZERO), t.grid_after(Ps(1)), t.grid_after(Ps::from_ns(230)), t.grid_after(Ps(230_001))),
+            (Ps::ZERO, Ps::from_ns(230), Ps::from_ns(230), Ps::from_ns(460))
         );
         t.turn = 3;
-        t.restart_at(1_000_000);
-        assert_eq!((t.turn, t.window_start, t.window_end), (0, 920_000, 1_150_000));
+        t.restart_at(Ps::from_us(1));
+        assert_eq!((t.turn, t.window_start, t.window_end), (0, Ps::from_ns(920), Ps::from_ns(1150)));
         // Another quantum does not move the window that is open.
-        t.set_quantum(10_000_000);
-        assert_eq!((t.window_start, t.window_end, t.grid_after(1_150_000)), (920_000, 1_150_000, 10_000_000));
-        t.restart_at(1_150_000);
-        assert_eq!((t.window_start, t.window_end), (0, 10_000_000));
+        t.set_quantum(Ps::from_us(10));
+        assert_eq!(
+            (t.window_start, t.window_end, t.grid_after(Ps::from_ns(1150))),
+            (Ps::from_ns(920), Ps::from_ns(1150), Ps::from_us(10))
+        );
+        t.restart_at(Ps::from_ns(1150));
+        assert_eq!((t.window_start, t.window_end), (Ps::ZERO, Ps::from_us(10)));
     }
 
     #[test]
@@ -166,7 +169,7 @@ mod tests {
         let due: [fn(&mut Turns); 4] =
             [|t| t.must_advance = true, |t| t.irq_due = true, |t| t.work_queued = true, |t| t.switching = true];
         for set in due {
-            let mut t = Turns::new(1);
+            let mut t = Turns::new(Ps(1));
             assert!(!t.held());
             set(&mut t);
             assert!(t.held());

@@ -9,7 +9,7 @@ use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::Class;
 use crate::memory::{Level, MemorySystem, LINE};
-use wiretime_base::Ps;
+use wiretime_base::{Cycles, Ps};
 
 /// What kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +75,17 @@ impl Core {
     pub(super) fn access(
         &mut self,
         class: Class,
-        start: u64,
-        data: u64,
+        start: Cycles,
+        data: Cycles,
         accesses: &[MemEvent],
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, StallCause) {
-        let mut complete = start + 1;
+    ) -> (Cycles, StallCause) {
+        let mut complete = start + Cycles(1);
         let mut cause = StallCause::Core;
         let mut last = (u64::MAX, MemKind::Prefetch);
-        let extra = u64::from(self.slots[class as usize].latency);
+        let extra = self.slots[class as usize].latency;
         for a in accesses {
             // One access a line and instruction: LDP, LD1 and unaligned accesses come in pieces.
             let key = (a.paddr / LINE, a.kind);
@@ -149,11 +149,11 @@ impl Core {
     fn load(
         &mut self,
         a: &MemEvent,
-        start: u64,
+        start: Cycles,
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, StallCause) {
+    ) -> (Cycles, StallCause) {
         self.stats.loads += 1;
         let t = start.max(self.load_fence);
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
@@ -164,23 +164,23 @@ impl Core {
 
     /// A store leaves the store buffer at `t`; returns when the L1D has it.
     #[inline]
-    fn store(&mut self, a: &MemEvent, t: u64, memory: &mut MemorySystem, walker: &mut impl Walker) -> u64 {
+    fn store(&mut self, a: &MemEvent, t: Cycles, memory: &mut MemorySystem, walker: &mut impl Walker) -> Cycles {
         self.stats.stores += 1;
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = memory.store(self.index, a.paddr, t + walk);
-        self.stored(done, if walk > 0 { StallCause::Dtlb } else { level.into() });
+        self.stored(done, if walk > Cycles::ZERO { StallCause::Dtlb } else { level.into() });
         done
     }
 
     #[inline]
-    fn stored(&mut self, done: u64, cause: StallCause) {
+    fn stored(&mut self, done: Cycles, cause: StallCause) {
         self.stores.take(done);
         self.last_store = self.last_store.max(done);
         self.store_cause = if cause == StallCause::Core { StallCause::Store } else { cause };
     }
 
     /// Not speculative: waits until everything before it has committed, and the stores have gone.
-    fn device_load(&mut self, start: u64) -> u64 {
+    fn device_load(&mut self, start: Cycles) -> Cycles {
         self.stats.mmio_reads += 1;
         let t = start.max(self.last_commit()).max(self.load_fence).max(self.last_store);
         let done = t + self.device_read;
@@ -188,7 +188,7 @@ impl Core {
         done
     }
 
-    fn device_store(&mut self, a: &MemEvent, complete: u64) {
+    fn device_store(&mut self, a: &MemEvent, complete: Cycles) {
         self.stats.mmio_writes += 1;
         let t = complete.max(self.last_commit()).max(self.store_fence);
         let (sent, accepted, line) = self.device;
@@ -198,7 +198,7 @@ impl Core {
             self.device = (sent, sent + self.device_write, a.paddr / LINE);
         }
         let accepted = self.device.1;
-        self.stats.mmio_write_cycles += accepted - t;
+        self.stats.mmio_write_cycles += (accepted - t).0;
         self.stores.take(accepted);
         self.last_store = self.last_store.max(accepted);
         self.store_cause = StallCause::Device;

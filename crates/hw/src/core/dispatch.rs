@@ -1,20 +1,22 @@
 //! Where dispatch waits, and why; and issue in program order.
 
 use super::entries::Entries;
-use super::pipeline::{Core, FRACTION, SLOTS};
+use super::pipeline::{Core, SLOTS};
+use super::position::Position;
 use super::stall::StallCause;
 use super::uop::{Quick, LOADS, STORES, WRITES_INTEGER, WRITES_VECTOR};
+use wiretime_base::Cycles;
 
 impl Core {
     #[inline]
-    pub(super) fn further_room(&self, q: Quick) -> u64 {
-        let of = |flag: u16, ring: &Entries| if q.flags & flag != 0 { ring.available() } else { 0 };
+    pub(super) fn further_room(&self, q: Quick) -> Cycles {
+        let of = |flag: u16, ring: &Entries| if q.flags & flag != 0 { ring.available() } else { Cycles::ZERO };
         of(LOADS, &self.loads).max(of(STORES, &self.stores)).max(of(WRITES_VECTOR, &self.vector_registers))
     }
 
     /// An issue queue seems full.
     #[inline]
-    pub(super) fn wait_for_queue(&mut self, t: u64, dispatch: u64, queue: usize) -> (u64, u64) {
+    pub(super) fn wait_for_queue(&mut self, t: Cycles, dispatch: Position, queue: usize) -> (Cycles, Position) {
         let room = self.queues[queue].room(t);
         if room == t {
             return (t, dispatch);
@@ -25,10 +27,10 @@ impl Core {
 
     /// Dispatch waits for what is full; each wait has its cause. Returns its new position.
     #[inline(never)]
-    pub(super) fn wait_for_room(&mut self, dispatch: u64, q: Quick) -> u64 {
+    pub(super) fn wait_for_room(&mut self, dispatch: Position, q: Quick) -> Position {
         let mut at = self.wait(dispatch, self.rob.available(), self.commit_cause);
         if !self.in_order {
-            let full = if self.pending.0 > at >> FRACTION { self.pending.1 } else { StallCause::Registers };
+            let full = if self.pending.0 > at.cycle() { self.pending.1 } else { StallCause::Registers };
             if q.flags & WRITES_INTEGER != 0 {
                 at = self.wait(at, self.integer_registers.available(), full);
             }
@@ -47,8 +49,8 @@ impl Core {
 
     /// Dispatch waits at position `from` until a cycle; returns its new position.
     #[inline]
-    pub(super) fn wait(&mut self, from: u64, until: u64, cause: StallCause) -> u64 {
-        let until = until << FRACTION;
+    pub(super) fn wait(&mut self, from: Position, until: Cycles, cause: StallCause) -> Position {
+        let until = Position::of(until);
         if until <= from {
             return from;
         }
@@ -57,12 +59,12 @@ impl Core {
     }
 
     /// Issues in program order: returns the position behind it, and when it starts.
-    pub(super) fn issue_in_order(&mut self, q: Quick, dispatch: u64, operands: u64) -> (u64, u64) {
+    pub(super) fn issue_in_order(&mut self, q: Quick, dispatch: Position, operands: Cycles) -> (Position, Cycles) {
         let fetched = self.wait(dispatch, self.fetch, self.fetch_cause);
         let mut at = self.wait_for_room(fetched, q);
         at = self.wait(at, operands, if self.pending.0 >= operands { self.pending.1 } else { StallCause::Core });
         let slot = self.slots[q.class as usize % SLOTS];
-        let start = self.ports.reserve(at >> FRACTION, slot.ports, slot.interval);
+        let start = self.ports.reserve(at.cycle(), slot.ports, slot.interval);
         at = self.wait(at, start, StallCause::Queue);
         (at + self.dispatch_step, start)
     }

@@ -1,5 +1,7 @@
 //! Entries of a queue that are allocated in order: reorder buffer, load and store queue, physical registers.
 
+use wiretime_base::Cycles;
+
 /// Most entries that a ring may have.
 const RING: usize = 1024;
 
@@ -7,31 +9,31 @@ const RING: usize = 1024;
 pub struct Entries {
     next: usize,
     last: usize,
-    free: [u64; RING],
+    free: [Cycles; RING],
 }
 
 impl Entries {
     pub fn new(entries: u32) -> Self {
-        Self { next: 0, last: (entries.max(1) as usize).min(RING) - 1, free: [0; RING] }
+        Self { next: 0, last: (entries.max(1) as usize).min(RING) - 1, free: [Cycles::ZERO; RING] }
     }
     #[inline(always)]
-    pub fn available(&self) -> u64 {
+    pub fn available(&self) -> Cycles {
         self.free[self.next % RING]
     }
     /// When `count` entries are free, where entries are freed in order.
     #[inline]
-    pub fn ahead(&self, count: usize) -> u64 {
+    pub fn ahead(&self, count: usize) -> Cycles {
         if count == 0 {
-            return 0;
+            return Cycles::ZERO;
         }
         if count > self.last {
-            return u64::MAX;
+            return Cycles::MAX;
         }
         let at = self.next + count - 1;
         self.free[(if at > self.last { at - self.last - 1 } else { at }) % RING]
     }
     #[inline(always)]
-    pub fn take(&mut self, until: u64) {
+    pub fn take(&mut self, until: Cycles) {
         self.free[self.next % RING] = until;
         self.next = if self.next == self.last { 0 } else { self.next + 1 };
     }

@@ -6,10 +6,11 @@ use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::{Branch, Class, MicroOp};
 use crate::memory::{MemorySystem, LINE};
+use wiretime_base::Cycles;
 
 impl Core {
     /// Dispatch goes on at `t` at the earliest, elsewhere.
-    pub(super) fn redirect(&mut self, t: u64, cause: StallCause) {
+    pub(super) fn redirect(&mut self, t: Cycles, cause: StallCause) {
         self.new_group = true;
         if t > self.fetch {
             self.fetch = t;
@@ -23,7 +24,7 @@ impl Core {
         if self.new_group {
             self.new_group = false;
         } else {
-            self.fetch += 1;
+            self.fetch += Cycles(1);
         }
         // It waits while the queue to dispatch is full.
         let floor = self.cycle().saturating_sub(self.fetch_ahead);
@@ -39,7 +40,7 @@ impl Core {
     pub(super) fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
         self.fetched_line = pc / LINE;
         let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
-        if walk > 0 {
+        if walk > Cycles::ZERO {
             self.fetch += walk;
             self.fetch_cause = StallCause::Itlb;
         }
@@ -52,7 +53,7 @@ impl Core {
 
     /// What a barrier, an acquire or release, or a system register write makes others wait for.
     #[inline(never)]
-    pub(super) fn order(&mut self, op: &MicroOp, complete: u64) {
+    pub(super) fn order(&mut self, op: &MicroOp, complete: Cycles) {
         if op.order.loads {
             self.load_fence = self.load_fence.max(self.last_load);
             self.store_fence = self.store_fence.max(self.last_load);
@@ -76,7 +77,7 @@ impl Core {
 
     /// The branch at virtual address `pc` went to `next`; physical addresses say whether it was taken, and where to.
     #[inline]
-    pub(super) fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: u64) {
+    pub(super) fn resolve(&mut self, kind: Branch, pc: u64, fall_through: u64, next: u64, complete: Cycles) {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}

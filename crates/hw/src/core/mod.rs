@@ -13,6 +13,7 @@ mod entries;
 mod frontend;
 mod pipeline;
 mod ports;
+mod position;
 mod stages;
 mod stall;
 mod timing;

@@ -9,6 +9,7 @@ use super::access::{DeviceAccess, MemEvent};
 use super::branch::Predictor;
 use super::entries::Entries;
 use super::ports::{IssueQueue, Ports};
+use super::position::Position;
 use super::stages::{StageTrace, Stages};
 use super::stall::{StallCause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
@@ -19,7 +20,7 @@ use super::uop::{
 };
 use crate::memory::{MemorySystem, BEHIND};
 use crate::params::{self, CoreKind};
-use wiretime_base::{stats, Clock, Ps};
+use wiretime_base::{stats, Clock, Cycles, Ps};
 
 /// A block as the core sees it.
 #[derive(Clone, Copy)]
@@ -55,38 +56,35 @@ stats! {
 
 pub(super) const FORWARD_SLOTS: usize = 64;
 
-/// Positions in dispatch and commit count cycles in fractions, so that a width is a step and no branch.
-pub(super) const FRACTION: u32 = 16;
-
 /// The core.
 pub struct Core {
     pub(super) index: usize,
     pub(super) clock: Clock,
     pub(super) in_order: bool,
-    pub(super) mispredict: u64,
-    pub(super) exception: u64,
+    pub(super) mispredict: Cycles,
+    pub(super) exception: Cycles,
     pub(super) group_mask: u64,
-    pub(super) fetch_ahead: u64,
-    pub(super) forward_latency: u64,
-    pub(super) device_read: u64,
-    pub(super) device_write: u64,
+    pub(super) fetch_ahead: Cycles,
+    pub(super) forward_latency: Cycles,
+    pub(super) device_read: Cycles,
+    pub(super) device_write: Cycles,
     pub(super) write_combining: bool,
     pub(super) slots: [Slot; SLOTS],
     pub(super) predictor: Predictor,
     pub(super) tlb: Tlb,
     /// Cycle of the current fetch group, and why it is not earlier.
-    pub(super) fetch: u64,
+    pub(super) fetch: Cycles,
     pub(super) fetch_cause: StallCause,
     pub(super) fetched_line: u64,
     pub(super) new_group: bool,
     /// Where the next instruction is dispatched, and how far one instruction goes.
-    pub(super) dispatch: u64,
-    pub(super) dispatch_step: u64,
+    pub(super) dispatch: Position,
+    pub(super) dispatch_step: Position,
     /// The same of commit.
-    pub(super) commit: u64,
-    pub(super) commit_step: u64,
+    pub(super) commit: Position,
+    pub(super) commit_step: Position,
     /// By register; as long as a register number can be, so that no index needs a check.
-    pub(super) ready: [u64; Reg::MAX as usize + 1],
+    pub(super) ready: [Cycles; Reg::MAX as usize + 1],
     pub(super) ports: Ports,
     pub(super) queues: [IssueQueue; QUEUES],
     pub(super) rob: Entries,
@@ -97,19 +95,19 @@ pub struct Core {
     /// What the last commit that made others wait had waited for.
     pub(super) commit_cause: StallCause,
     /// The access that takes longest, of those under way.
-    pub(super) pending: (u64, StallCause),
+    pub(super) pending: (Cycles, StallCause),
     /// Later accesses wait for these.
-    pub(super) load_fence: u64,
-    pub(super) store_fence: u64,
-    pub(super) last_load: u64,
-    pub(super) last_store: u64,
+    pub(super) load_fence: Cycles,
+    pub(super) store_fence: Cycles,
+    pub(super) last_load: Cycles,
+    pub(super) last_store: Cycles,
     pub(super) store_cause: StallCause,
     /// When the last device store was sent and accepted, and its line.
-    pub(super) device: (u64, u64, u64),
-    pub(super) forward: [(u64, u64); FORWARD_SLOTS],
+    pub(super) device: (Cycles, Cycles, u64),
+    pub(super) forward: [(u64, Cycles); FORWARD_SLOTS],
     /// Stores to devices since last taken.
     pub device_stores: Vec<DeviceAccess>,
-    pub(super) idle: u64,
+    pub(super) idle: Cycles,
     pub(super) stalls: Stalls,
     pub(super) stats: CoreStats,
     /// Stages of every instruction, while they are wanted.
@@ -123,11 +121,6 @@ pub(super) const SLOTS: usize = CLASSES.next_power_of_two();
 const INTEGER_HELD: u32 = 33;
 const VECTOR_HELD: u32 = 32;
 
-/// A step of a position, for so many instructions a cycle.
-fn step(width: u32) -> u64 {
-    (1u64 << FRACTION).div_ceil(width.max(1).into())
-}
-
 impl Core {
     /// Core `index` of a machine.
     #[must_use]
@@ -139,26 +132,26 @@ impl Core {
             index,
             clock,
             in_order: p.kind == CoreKind::InOrder,
-            mispredict: u64::from(p.mispredict_penalty) + u64::from(machine.l1i.latency),
-            exception: u64::from(p.exception_penalty),
+            mispredict: Cycles::from(p.mispredict_penalty) + machine.l1i.latency.into(),
+            exception: Cycles::from(p.exception_penalty),
             group_mask: u64::from(p.fetch_width.next_power_of_two()) * 4 - 1,
-            fetch_ahead: u64::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(1),
-            forward_latency: u64::from(p.store_forward_latency),
+            fetch_ahead: Cycles::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(Cycles(1)),
+            forward_latency: Cycles::from(p.store_forward_latency),
             device_read: clock.cycle_at_or_after(round_trip),
-            device_write: clock.cycle_at_or_after(machine.io.mmio_write_latency.ps()).max(1),
+            device_write: clock.cycle_at_or_after(machine.io.mmio_write_latency.ps()).max(Cycles(1)),
             write_combining: machine.io.write_combining,
             slots: timing::table(p),
             predictor: Predictor::new(&p.predictor),
             tlb: Tlb::new(&p.tlb),
-            fetch: 0,
+            fetch: Cycles::ZERO,
             fetch_cause: StallCause::Fetch,
             fetched_line: u64::MAX,
             new_group: true,
-            dispatch: 0,
-            dispatch_step: step(p.dispatch_width),
-            commit: 0,
-            commit_step: step(p.commit_width),
-            ready: [0; Reg::MAX as usize + 1],
+            dispatch: Position::default(),
+            dispatch_step: Position::step(p.dispatch_width),
+            commit: Position::default(),
+            commit_step: Position::step(p.commit_width),
+            ready: [Cycles::ZERO; Reg::MAX as usize + 1],
             ports: Ports::default(),
             queues: [p.integer_queue_entries, p.vector_queue_entries, p.memory_queue_entries, 1].map(IssueQueue::new),
             rob: Entries::new(p.rob_entries),
@@ -167,16 +160,16 @@ impl Core {
             loads: Entries::new(p.load_queue_entries),
             stores: Entries::new(p.store_queue_entries),
             commit_cause: StallCause::Core,
-            pending: (0, StallCause::Core),
-            load_fence: 0,
-            store_fence: 0,
-            last_load: 0,
-            last_store: 0,
+            pending: (Cycles::ZERO, StallCause::Core),
+            load_fence: Cycles::ZERO,
+            store_fence: Cycles::ZERO,
+            last_load: Cycles::ZERO,
+            last_store: Cycles::ZERO,
             store_cause: StallCause::Store,
-            device: (0, 0, u64::MAX),
-            forward: [(u64::MAX, 0); FORWARD_SLOTS],
+            device: (Cycles::ZERO, Cycles::ZERO, u64::MAX),
+            forward: [(u64::MAX, Cycles::ZERO); FORWARD_SLOTS],
             device_stores: Vec::with_capacity(16),
-            idle: 0,
+            idle: Cycles::ZERO,
             stalls: Stalls::default(),
             stats: CoreStats::default(),
             stages: None,
@@ -188,27 +181,27 @@ impl Core {
     #[must_use]
     pub fn now(&self) -> Ps {
         // A redirect is time that has passed; fetch that runs ahead or waits for a line is not yet.
-        let redirect = if self.new_group { self.fetch } else { 0 };
+        let redirect = if self.new_group { self.fetch } else { Cycles::ZERO };
         self.clock.at(self.cycle().max(redirect))
     }
 
     /// Dispatch cycle of the next instruction, idle time included.
     #[inline]
     #[must_use]
-    pub fn cycle(&self) -> u64 {
-        self.dispatch >> FRACTION
+    pub fn cycle(&self) -> Cycles {
+        self.dispatch.cycle()
     }
 
     /// When everything so far has committed.
     #[inline]
-    pub(super) fn last_commit(&self) -> u64 {
-        self.commit >> FRACTION
+    pub(super) fn last_commit(&self) -> Cycles {
+        self.commit.cycle()
     }
 
     /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> CoreStats {
-        CoreStats { cycles: self.cycle() - self.idle, ..self.stats.clone() }
+        CoreStats { cycles: (self.cycle() - self.idle).0, ..self.stats.clone() }
     }
 
     /// Cycles by cause so far.
@@ -233,7 +226,7 @@ impl Core {
         let (cycle, now) = (self.clock.cycle_at_or_after(t), self.cycle());
         if cycle > now {
             self.idle += cycle - now;
-            self.dispatch = cycle << FRACTION;
+            self.dispatch = Position::of(cycle);
         }
     }
 
@@ -291,7 +284,7 @@ impl Core {
         let (mut dispatch, mut commit) = (self.dispatch, self.commit);
         let mut pc = block.paddr + 4 * from as u64;
         // Most blocks find room for all of themselves at once.
-        let now = dispatch >> FRACTION;
+        let now = dispatch.cycle();
         let roomy = !IN_ORDER
             && self.rob.ahead(quick.len()) <= now
             && self.integer_registers.ahead(quick.len()) <= now
@@ -308,7 +301,7 @@ impl Core {
             let mut operands = a.max(b).max(c);
             if roomy && q.flags & !WRITES_INTEGER == 0 {
                 // Nothing but registers: most instructions.
-                let mut t = dispatch >> FRACTION;
+                let mut t = dispatch.cycle();
                 let queue = queue as usize % QUEUES;
                 if self.fetch > t {
                     dispatch = self.wait(dispatch, self.fetch, self.fetch_cause);
@@ -318,20 +311,20 @@ impl Core {
                     (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
                 }
                 dispatch += self.dispatch_step;
-                let start = self.ports.reserve(operands.max(t + 1), ports, interval);
-                if start > t + 1 {
+                let start = self.ports.reserve(operands.max(t + Cycles(1)), ports, interval);
+                if start > t + Cycles(1) {
                     self.queues[queue].enter(t, start);
                 }
-                let complete = start + u64::from(latency);
+                let complete = start + latency;
                 self.ready[q.destinations[0] as usize] = complete;
                 self.ready[q.destinations[1] as usize] = complete;
                 commit = self.follow(commit, complete, StallCause::Core);
                 if TRACED {
-                    self.note_stages(pc, [t, start, complete, commit >> FRACTION]);
+                    self.note_stages(pc, [t, start, complete, commit.cycle()]);
                 }
-                self.rob.take(commit >> FRACTION);
+                self.rob.take(commit.cycle());
                 if q.flags & WRITES_INTEGER != 0 {
-                    self.integer_registers.take(commit >> FRACTION);
+                    self.integer_registers.take(commit.cycle());
                 }
                 pc += 4;
                 continue;
@@ -340,7 +333,7 @@ impl Core {
                 operands = self.further_operands(&block.ops[((pc - block.paddr) / 4) as usize], operands);
             }
             // Dispatch: where the front end, the reorder buffer and the queues have room.
-            let mut t = dispatch >> FRACTION;
+            let mut t = dispatch.cycle();
             let mut start;
             if IN_ORDER {
                 (dispatch, start) = self.issue_in_order(*q, dispatch, operands);
@@ -349,7 +342,7 @@ impl Core {
                     dispatch = self.wait(dispatch, self.fetch, self.fetch_cause);
                     t = self.fetch;
                 }
-                let mut room = 0;
+                let mut room = Cycles::ZERO;
                 if !roomy {
                     room = self.rob.available();
                     if q.flags & WRITES_INTEGER != 0 {
@@ -361,7 +354,7 @@ impl Core {
                 }
                 if room > t {
                     dispatch = self.wait_for_room(dispatch, *q);
-                    t = dispatch >> FRACTION;
+                    t = dispatch.cycle();
                 }
                 let queue = queue as usize % QUEUES;
                 if self.queues[queue].full() {
@@ -369,18 +362,18 @@ impl Core {
                 }
                 dispatch += self.dispatch_step;
                 // Issue: when operands and a port are there.
-                start = self.ports.reserve(operands.max(t + 1), ports, interval);
-                if start > t + 1 {
+                start = self.ports.reserve(operands.max(t + Cycles(1)), ports, interval);
+                if start > t + Cycles(1) {
                     self.queues[queue].enter(t, start);
                 }
             }
             let (complete, cause);
             if q.flags & (MEMORY | RARE) == 0 {
-                complete = start + u64::from(latency);
+                complete = start + latency;
                 cause = StallCause::Core;
             } else if q.flags & MEMORY == 0 {
-                start = self.rare(*q, start, commit >> FRACTION);
-                complete = start + u64::from(latency);
+                start = self.rare(*q, start, commit.cycle());
+                complete = start + latency;
                 cause = StallCause::Core;
             } else {
                 let i = ((pc - block.paddr) / 4) as usize;
@@ -400,7 +393,7 @@ impl Core {
             }
             // Commit, in order.
             commit = self.follow(commit, complete, cause);
-            let committed = commit >> FRACTION;
+            let committed = commit.cycle();
             if TRACED {
                 self.note_stages(pc, [t, start, complete, committed]);
             }
@@ -424,7 +417,7 @@ impl Core {
     }
 
     #[cold]
-    fn note_stages(&mut self, pc: u64, [dispatch, issue, complete, commit]: [u64; 4]) {
+    fn note_stages(&mut self, pc: u64, [dispatch, issue, complete, commit]: [Cycles; 4]) {
         let fetch = self.fetch.min(dispatch);
         if let Some(stages) = &mut self.stages {
             stages.note(Stages { pc, fetch, dispatch, issue, complete, commit });
@@ -433,16 +426,16 @@ impl Core {
 
     /// The position of a commit behind another one.
     #[inline(always)]
-    fn follow(&mut self, commit: u64, complete: u64, cause: StallCause) -> u64 {
-        let (follows, own) = (commit + self.commit_step, complete << FRACTION);
-        if own > follows + (1 << FRACTION) {
+    fn follow(&mut self, commit: Position, complete: Cycles, cause: StallCause) -> Position {
+        let (follows, own) = (commit + self.commit_step, Position::of(complete));
+        if own > follows + Position::of(Cycles(1)) {
             self.commit_cause = cause;
         }
         own.max(follows)
     }
 
     #[inline]
-    fn committed(&mut self, q: Quick, committed: u64, complete: u64, block: &BlockRef<'_>, pc: u64) {
+    fn committed(&mut self, q: Quick, committed: Cycles, complete: Cycles, block: &BlockRef<'_>, pc: u64) {
         if q.flags & LOADS != 0 {
             self.loads.take(committed);
         }
@@ -455,12 +448,12 @@ impl Core {
     }
 
     #[inline(never)]
-    fn further_operands(&self, op: &MicroOp, t: u64) -> u64 {
+    fn further_operands(&self, op: &MicroOp, t: Cycles) -> Cycles {
         op.further_sources().iter().fold(t, |t, &r| t.max(self.ready[usize::from(r)]))
     }
 
     #[inline(never)]
-    fn write_further(&mut self, op: &MicroOp, complete: u64) {
+    fn write_further(&mut self, op: &MicroOp, complete: Cycles) {
         for &r in op.destinations() {
             self.ready[usize::from(r)] = complete;
         }
@@ -468,7 +461,7 @@ impl Core {
 
     /// What few instructions have: returns when it starts.
     #[inline(never)]
-    fn rare(&mut self, q: Quick, start: u64, last_commit: u64) -> u64 {
+    fn rare(&mut self, q: Quick, start: Cycles, last_commit: Cycles) -> Cycles {
         match q.class {
             Class::SystemWrite => start.max(last_commit),
             Class::Unknown => {
@@ -486,12 +479,12 @@ impl Core {
         &mut self,
         q: Quick,
         op: &MicroOp,
-        mut start: u64,
+        mut start: Cycles,
         accesses: &[MemEvent],
         pc: u64,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u64, StallCause) {
+    ) -> (Cycles, StallCause) {
         for _ in 1..q.slots {
             let slot = &self.slots[q.class as usize % SLOTS];
             start = self.ports.reserve(start, slot.ports, slot.interval);
@@ -506,7 +499,7 @@ impl Core {
             }
         }
         // The base goes on without the access.
-        self.ready[usize::from(q.base)] = start + u64::from(self.slots[Class::Alu as usize].latency);
+        self.ready[usize::from(q.base)] = start + self.slots[Class::Alu as usize].latency;
         self.access(q.class, start, data, accesses, pc, memory, walker)
     }
 }

@@ -5,6 +5,7 @@
 //! booked twice, in runs of misses where ports do not matter.
 
 use super::timing::PortMask;
+use wiretime_base::Cycles;
 
 /// Cycles that the rings remember.
 const WINDOW: u64 = 1024;
@@ -12,16 +13,22 @@ const WINDOW: u64 = 1024;
 /// Bits of an entry that hold ports; above them is the cycle that they are of.
 const PORTS: u32 = PortMask::BITS;
 
+/// A cycle's place in a ring.
+#[inline(always)]
+fn slot(t: Cycles) -> usize {
+    (t.0 % WINDOW) as usize
+}
+
 /// Busy ports by cycle. An entry of another cycle is free.
 pub struct Ports {
     ring: [u64; WINDOW as usize],
     /// Cycles known to be full for one set of ports: a search goes on behind them.
-    full: (PortMask, u64, u64),
+    full: (PortMask, Cycles, Cycles),
 }
 
 impl Default for Ports {
     fn default() -> Self {
-        Self { ring: [u64::MAX; WINDOW as usize], full: (0, 0, 0) }
+        Self { ring: [u64::MAX; WINDOW as usize], full: (0, Cycles::ZERO, Cycles::ZERO) }
     }
 }
 
@@ -29,7 +36,7 @@ impl Ports {
     /// Takes one of `ports` in the first cycle from `t` on that has one free, for `interval` cycles. An empty mask needs
     /// no port.
     #[inline(always)]
-    pub fn reserve(&mut self, t: u64, ports: PortMask, interval: u8) -> u64 {
+    pub fn reserve(&mut self, t: Cycles, ports: PortMask, interval: u8) -> Cycles {
         let free = self.free(t, ports);
         if free != 0 && interval == 1 {
             self.take(t, free);
@@ -39,9 +46,9 @@ impl Ports {
     }
 
     #[inline(always)]
-    fn busy(&self, t: u64) -> PortMask {
-        let entry = self.ring[(t % WINDOW) as usize];
-        if entry >> PORTS == t {
+    fn busy(&self, t: Cycles) -> PortMask {
+        let entry = self.ring[slot(t)];
+        if entry >> PORTS == t.0 {
             entry as PortMask
         } else {
             0
@@ -49,25 +56,25 @@ impl Ports {
     }
 
     #[inline(always)]
-    fn free(&self, t: u64, ports: PortMask) -> PortMask {
+    fn free(&self, t: Cycles, ports: PortMask) -> PortMask {
         ports & !self.busy(t)
     }
 
     #[inline(always)]
-    fn book(&mut self, t: u64, port: PortMask) {
-        self.ring[(t % WINDOW) as usize] = t << PORTS | u64::from(self.busy(t) | port);
+    fn book(&mut self, t: Cycles, port: PortMask) {
+        self.ring[slot(t)] = t.0 << PORTS | u64::from(self.busy(t) | port);
     }
 
     /// Takes the lowest of the free ports.
     #[inline(always)]
-    fn take(&mut self, t: u64, free: PortMask) -> PortMask {
+    fn take(&mut self, t: Cycles, free: PortMask) -> PortMask {
         let pick = free & free.wrapping_neg();
         self.book(t, pick);
         pick
     }
 
     #[inline(never)]
-    fn search(&mut self, from: u64, ports: PortMask, interval: u8) -> u64 {
+    fn search(&mut self, from: Cycles, ports: PortMask, interval: u8) -> Cycles {
         if ports == 0 {
             return from;
         }
@@ -78,7 +85,7 @@ impl Ports {
         }
         let mut free = self.free(t, ports);
         while free == 0 {
-            t += 1;
+            t += Cycles(1);
             free = self.free(t, ports);
         }
         let joins = of == ports && (first..=end).contains(&from);
@@ -93,9 +100,9 @@ impl Ports {
     /// An unpipelined operation keeps its port.
     #[cold]
     #[inline(never)]
-    fn hold(&mut self, t: u64, pick: PortMask, interval: u8) {
-        for t in t + 1..t + u64::from(interval) {
-            self.book(t, pick);
+    fn hold(&mut self, t: Cycles, pick: PortMask, interval: u8) {
+        for later in 1..u64::from(interval) {
+            self.book(t + Cycles(later), pick);
         }
     }
 }
@@ -104,14 +111,14 @@ impl Ports {
 pub struct IssueQueue {
     /// How many leave in each cycle from `base` on.
     leaving: [u8; WINDOW as usize],
-    base: u64,
+    base: Cycles,
     used: u32,
     size: u32,
 }
 
 impl IssueQueue {
     pub fn new(size: u32) -> Self {
-        Self { leaving: [0; WINDOW as usize], base: 0, used: 0, size }
+        Self { leaving: [0; WINDOW as usize], base: Cycles::ZERO, used: 0, size }
     }
 
     /// Whether it may be full: entries that have left since it was last looked at still count.
@@ -122,14 +129,14 @@ impl IssueQueue {
 
     /// When an instruction that comes at `t` finds room.
     #[inline]
-    pub fn room(&mut self, t: u64) -> u64 {
+    pub fn room(&mut self, t: Cycles) -> Cycles {
         if self.used < self.size {
             return t;
         }
         self.drain(t);
         let mut t = t;
         while self.used >= self.size {
-            t += 1;
+            t += Cycles(1);
             self.drain(t);
         }
         t
@@ -137,30 +144,30 @@ impl IssueQueue {
 
     /// An instruction stays until `t`, when it issues. More than a window ahead it leaves early.
     #[inline]
-    pub fn enter(&mut self, dispatched: u64, issued: u64) {
+    pub fn enter(&mut self, dispatched: Cycles, issued: Cycles) {
         let mut at = issued;
-        if at >= self.base + WINDOW {
+        if at >= self.base + Cycles(WINDOW) {
             self.drain(dispatched);
-            at = at.min(self.base + WINDOW - 1);
+            at = at.min(self.base + Cycles(WINDOW - 1));
         }
-        let count = &mut self.leaving[(at.max(self.base) % WINDOW) as usize];
+        let count = &mut self.leaving[slot(at.max(self.base))];
         if *count < u8::MAX {
             *count += 1;
             self.used += 1;
         }
     }
 
-    fn drain(&mut self, t: u64) {
-        if t >= self.base + WINDOW {
+    fn drain(&mut self, t: Cycles) {
+        if t >= self.base + Cycles(WINDOW) {
             self.leaving.fill(0);
             self.used = 0;
-            self.base = t + 1;
+            self.base = t + Cycles(1);
             return;
         }
         while self.base <= t {
-            let count = &mut self.leaving[(self.base % WINDOW) as usize];
+            let count = &mut self.leaving[slot(self.base)];
             self.used -= u32::from(std::mem::take(count));
-            self.base += 1;
+            self.base += Cycles(1);
         }
     }
 }
@@ -173,15 +180,15 @@ mod tests {
     #[test]
     fn two_ports_two_a_cycle_and_gaps_are_used() {
         let mut p = Ports::default();
-        assert_eq!([0; 5].map(|_| p.reserve(10, 0b11, 1)), [10, 10, 11, 11, 12]);
-        assert_eq!(p.reserve(5, 0b11, 1), 5);
-        assert_eq!(p.reserve(10, 0, 1), 10, "no port wanted");
+        assert_eq!([0; 5].map(|_| p.reserve(Cycles(10), 0b11, 1).0), [10, 10, 11, 11, 12]);
+        assert_eq!(p.reserve(Cycles(5), 0b11, 1), Cycles(5));
+        assert_eq!(p.reserve(Cycles(10), 0, 1), Cycles(10), "no port wanted");
     }
 
     #[test]
     fn an_unpipelined_unit_is_taken() {
         let mut p = Ports::default();
-        assert_eq!([0; 3].map(|_| p.reserve(0, 1, 7)), [0, 7, 14]);
+        assert_eq!([0; 3].map(|_| p.reserve(Cycles::ZERO, 1, 7).0), [0, 7, 14]);
     }
 
     proptest! {
@@ -190,7 +197,7 @@ mod tests {
             let mut p = Ports::default();
             let mut counts = vec![0u32; 1024];
             for &t in &arrivals {
-                let at = p.reserve(t, 0b111, 1);
+                let at = p.reserve(Cycles(t), 0b111, 1).0;
                 prop_assert!(at >= t);
                 counts[at as usize] += 1;
                 prop_assert!(counts[at as usize] <= 3);
@@ -205,13 +212,13 @@ mod tests {
             let mut inside: Vec<u64> = Vec::new();
             let mut t = 0;
             for &(gap, stay) in &lengths {
-                let room = q.room(t + gap);
+                let room = q.room(Cycles(t + gap)).0;
                 t += gap;
                 while inside.iter().filter(|&&leaves| leaves > t).count() >= 8 {
                     t += 1;
                 }
                 prop_assert_eq!(room, t);
-                q.enter(t, t + stay);
+                q.enter(Cycles(t), Cycles(t + stay));
                 inside.push(t + stay);
             }
         }

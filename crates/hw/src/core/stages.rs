@@ -1,6 +1,7 @@
 //! When each instruction was in which stage, for a pipeline viewer.
 
 use serde::Serialize;
+use wiretime_base::Cycles;
 
 /// An instruction's cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -8,15 +9,15 @@ pub struct Stages {
     /// Physical address.
     pub pc: u64,
     /// Its fetch group comes out of fetch.
-    pub fetch: u64,
+    pub fetch: Cycles,
     /// It enters reorder buffer and queue.
-    pub dispatch: u64,
+    pub dispatch: Cycles,
     /// Operands and a port are there.
-    pub issue: u64,
+    pub issue: Cycles,
     /// Its result is there.
-    pub complete: u64,
+    pub complete: Cycles,
     /// It leaves, in order.
-    pub commit: u64,
+    pub commit: Cycles,
 }
 
 /// Instructions that a viewer takes well.

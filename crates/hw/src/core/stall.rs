@@ -4,8 +4,8 @@
 //! A full reorder buffer is charged to what its head waits for; a full queue to the longest access under way, else to
 //! itself. What overlaps with the cause is not charged.
 
-use super::pipeline::FRACTION;
-use wiretime_base::stats;
+use super::position::Position;
+use wiretime_base::{stats, Cycles};
 
 /// Why dispatch waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,26 +71,21 @@ stats! {
     }
 }
 
-/// Waits by cause, in fractions of a cycle as positions of dispatch have them.
-pub struct Stalls([u64; CAUSES]);
-
-impl Default for Stalls {
-    fn default() -> Self {
-        Self([0; CAUSES])
-    }
-}
+/// Waits by cause.
+#[derive(Default)]
+pub struct Stalls([Position; CAUSES]);
 
 impl Stalls {
     #[inline]
-    pub fn add(&mut self, cause: StallCause, wait: u64) {
+    pub fn add(&mut self, cause: StallCause, wait: Position) {
         self.0[cause as usize] += wait;
     }
 
     /// As statistics, for a core that has spent `cycles`.
-    pub fn stats(&self, cycles: u64) -> StallStats {
-        let at = |c: StallCause| self.0[c as usize] >> FRACTION;
+    pub fn stats(&self, cycles: Cycles) -> StallStats {
+        let at = |c: StallCause| self.0[c as usize].cycle().0;
         StallStats {
-            base: cycles.saturating_sub(self.0.iter().map(|wait| wait >> FRACTION).sum()),
+            base: cycles.saturating_sub(self.0.iter().map(|wait| wait.cycle()).sum()).0,
             core: at(StallCause::Core),
             l1i_miss: at(StallCause::L1i),
             itlb_miss: at(StallCause::Itlb),

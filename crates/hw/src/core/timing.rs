@@ -2,6 +2,7 @@
 
 use super::uop::Class;
 use crate::params::{self, Unit};
+use wiretime_base::Cycles;
 
 /// A set of ports, one bit each.
 pub type PortMask = u16;
@@ -17,7 +18,7 @@ const MEMORY: u8 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// From issue to result; for memory classes beyond the access.
-    pub latency: u16,
+    pub latency: Cycles,
     /// Ports that take it; none: handled at dispatch.
     pub ports: PortMask,
     /// Cycles that the port is taken.
@@ -82,7 +83,7 @@ fn queue(unit: Unit) -> u8 {
 /// The table of a core, by class.
 pub fn table<const N: usize>(p: &params::Core) -> [Slot; N] {
     let layout = Layout::new(&p.units);
-    let nothing = Slot { latency: 0, ports: 0, interval: 1, queue: INTEGER };
+    let nothing = Slot { latency: Cycles::ZERO, ports: 0, interval: 1, queue: INTEGER };
     let mut table = [nothing; N];
     let t = &p.timing;
     for (class, timing) in [
@@ -119,7 +120,7 @@ pub fn table<const N: usize>(p: &params::Core) -> [Slot; N] {
         (Class::Unknown, &t.alu),
     ] {
         table[class as usize] = Slot {
-            latency: timing.latency as u16,
+            latency: timing.latency.into(),
             ports: layout.ports(timing.unit),
             interval: timing.interval.min(200) as u8,
             queue: queue(timing.unit),

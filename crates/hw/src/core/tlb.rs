@@ -5,7 +5,7 @@
 
 use crate::memory::MemorySystem;
 use crate::params;
-use wiretime_base::{stats, Return, Window};
+use wiretime_base::{stats, Cycles, Return, Window};
 
 /// What a page walk reads and finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,11 +172,11 @@ pub struct Tlb {
     second: Second,
     /// Last-level tables that the walker knows, by the region that they map.
     tables: Full,
-    second_latency: u64,
-    walk_latency: u64,
+    second_latency: Cycles,
+    walk_latency: Cycles,
     walk_cached: bool,
     /// One walk at a time, in cycles.
-    walkers: Window,
+    walkers: Window<Cycles>,
     pub stats: TlbStats,
 }
 
@@ -201,9 +201,16 @@ impl Tlb {
 
     /// Cycles that the translation of a load's or store's address adds at cycle `t`.
     #[inline]
-    pub fn data(&mut self, i: usize, address: u64, t: u64, memory: &mut MemorySystem, walker: &mut impl Walker) -> u64 {
+    pub fn data(
+        &mut self,
+        i: usize,
+        address: u64,
+        t: Cycles,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> Cycles {
         if self.data.hit(address) {
-            return 0;
+            return Cycles::ZERO;
         }
         self.stats.dtlb_misses += 1;
         let (bits, cycles) = self.miss(i, address, t, memory, walker);
@@ -217,12 +224,12 @@ impl Tlb {
         &mut self,
         i: usize,
         address: u64,
-        t: u64,
+        t: Cycles,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> u64 {
+    ) -> Cycles {
         if self.instruction.hit(address) {
-            return 0;
+            return Cycles::ZERO;
         }
         self.stats.itlb_misses += 1;
         let (bits, cycles) = self.miss(i, address, t, memory, walker);
@@ -235,17 +242,17 @@ impl Tlb {
         &mut self,
         i: usize,
         address: u64,
-        t: u64,
+        t: Cycles,
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
-    ) -> (u8, u64) {
+    ) -> (u8, Cycles) {
         if let Some(bits) = self.second.lookup(address) {
             return (bits, self.second_latency);
         }
         let walk = walker.walk(address);
         let bits = walk.page_bits;
         if walk.count == 0 {
-            return (bits, 0);
+            return (bits, Cycles::ZERO);
         }
         self.stats.l2_tlb_misses += 1;
         let asked = t + self.second_latency;
@@ -262,14 +269,14 @@ impl Tlb {
         if self.walk_cached && !known {
             self.tables.insert(address, bits + 9);
         }
-        self.stats.walk_cycles += at - begin;
+        self.stats.walk_cycles += (at - begin).0;
         self.walkers.hold(asked, at, 1);
         self.second.insert(address, bits);
         (bits, at - t)
     }
 
     /// No walk is asked for before cycle `t` any more.
-    pub fn reached(&mut self, t: u64) {
+    pub fn reached(&mut self, t: Cycles) {
         self.walkers.reached(t);
     }
 
@@ -321,7 +328,7 @@ mod tests {
         let mut tlb = Tlb::new(&p.core.tlb);
         let turn = |tlb: &mut Tlb, memory: &mut MemorySystem| {
             for page in 0..pages {
-                tlb.data(0, page << 12, 0, memory, &mut Pages(bits));
+                tlb.data(0, page << 12, Cycles::ZERO, memory, &mut Pages(bits));
             }
         };
         turn(&mut tlb, &mut memory);
@@ -336,12 +343,16 @@ mod tests {
         let mut memory = MemorySystem::new(&p, 1);
         let mut tlb = Tlb::new(&p.core.tlb);
         let mut walk = |page: u64, t| tlb.data(0, page << 21, t, &mut memory, &mut Pages(21));
-        walk(1000, 10_000);
-        let warm = walk(1001, 20_000);
-        walk(1002, 100_000);
-        assert_eq!(walk(1003, 30_000), warm, "a walk that was entered for later is not in the way");
+        walk(1000, Cycles(10_000));
+        let warm = walk(1001, Cycles(20_000));
+        walk(1002, Cycles(100_000));
+        assert_eq!(walk(1003, Cycles(30_000)), warm, "a walk that was entered for later is not in the way");
         let looked = u64::from(p.core.tlb.l2_latency);
-        assert_eq!(walk(1004, 30_001), 2 * warm - 1 - looked, "one that was asked for before is");
+        assert_eq!(
+            walk(1004, Cycles(30_001)),
+            2 * warm - Cycles(1) - Cycles(looked),
+            "one that was asked for before is"
+        );
     }
 
     #[test]

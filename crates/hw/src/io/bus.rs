@@ -5,18 +5,18 @@
 use super::{cut, Host, IoStats};
 use crate::memory::LINE;
 use crate::params;
-use wiretime_base::{Calendar, Clock, Ps, Return, Window};
+use wiretime_base::{Calendar, Clock, Cycles, Ps, Return, Window};
 
 /// The bus.
 pub struct Bus {
-    to_host: Calendar,
-    to_device: Calendar,
+    to_host: Calendar<Ps>,
+    to_device: Calendar<Ps>,
     half_duplex: bool,
     requests_share: bool,
     line_time: Ps,
     header_time: Ps,
     latency: Ps,
-    lines: Window,
+    lines: Window<Ps>,
 }
 
 impl Bus {
@@ -28,7 +28,7 @@ impl Bus {
             to_device: Calendar::default(),
             half_duplex: p.half_duplex,
             requests_share: p.requests_share,
-            line_time: clock.at(beats + u64::from(p.header_cycles)),
+            line_time: clock.at(Cycles(beats) + p.header_cycles.into()),
             header_time: clock.at(p.header_cycles.into()),
             latency: p.latency.ps(),
             lines: Window::new(p.outstanding.into(), Return::InOrder),
@@ -56,7 +56,7 @@ impl Bus {
             host.stats.memory_writes += 1;
             host.stats.upstream_bytes += piece;
             let ready = self.lines.ready(t, 1);
-            host.stats.credit_wait_ps += ready - t;
+            host.stats.credit_wait_ps += (ready - t).0;
             sent = sent.max(self.send(true, ready, self.line_time));
             let done = host.write(sent + self.latency, at, piece);
             self.lines.hold(t, done, 1);
@@ -71,7 +71,7 @@ impl Bus {
             host.stats.memory_reads += 1;
             host.stats.downstream_bytes += piece;
             let ready = self.lines.ready(t, 1);
-            host.stats.tag_wait_ps += ready - t;
+            host.stats.tag_wait_ps += (ready - t).0;
             let asked = if self.requests_share { self.send(true, ready, self.header_time) } else { ready };
             let data = host.read(asked + self.latency, at, piece);
             host.stats.completions += 1;
@@ -115,7 +115,7 @@ mod tests {
         let sent = (0..n)
             .map(|i| {
                 bus.write(
-                    0,
+                    Ps::ZERO,
                     i % 512 * 4096,
                     1024,
                     &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
@@ -124,7 +124,7 @@ mod tests {
             })
             .max()
             .unwrap();
-        let gbps = (n * 1024 * 8) as f64 / sent as f64 * 1000.0;
+        let gbps = (n * 1024 * 8) as f64 / sent.as_f64() * 1000.0;
         assert!((gbps - 102.4).abs() < 0.5, "{gbps}: a line of 64 B every five cycles");
     }
 }

@@ -14,7 +14,7 @@ pub struct Iommu {
     entries: Vec<(u64, u64)>,
     clock: u64,
     walk: Ps,
-    walkers: Window,
+    walkers: Window<Ps>,
 }
 
 impl Iommu {
@@ -72,16 +72,16 @@ mod tests {
         let walk = p.walk_latency.ps();
         for turn in 0..2 {
             for i in 0..u64::from(p.iotlb_entries) {
-                let t = m.translate(i * page, 1_000_000 * (i + 1), &mut stats) - 1_000_000 * (i + 1);
-                assert_eq!(t, if turn == 0 { walk } else { 0 });
+                let t = m.translate(i * page, Ps(1_000_000 * (i + 1)), &mut stats) - Ps(1_000_000 * (i + 1));
+                assert_eq!(t, if turn == 0 { walk } else { Ps::ZERO });
             }
         }
         assert_eq!((stats.iotlb_misses, stats.iotlb_hits), (p.iotlb_entries.into(), p.iotlb_entries.into()));
         for i in 0..2 * u64::from(p.iotlb_entries) {
-            m.translate(i * page, u64::MAX / 2, &mut stats);
+            m.translate(i * page, Ps(u64::MAX / 2), &mut stats);
         }
         let before = stats.iotlb_misses;
-        m.translate(0, u64::MAX / 2, &mut stats);
+        m.translate(0, Ps(u64::MAX / 2), &mut stats);
         assert_eq!(stats.iotlb_misses, before + 1, "twice its reach turns it over");
     }
 }

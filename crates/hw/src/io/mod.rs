@@ -110,7 +110,7 @@ impl Io {
             Path::Pcie(p) => p.busy(),
             Path::Bus(b) => b.busy(),
         };
-        IoStats { upstream_busy_ps: up, downstream_busy_ps: down, ..self.stats.clone() }
+        IoStats { upstream_busy_ps: up.0, downstream_busy_ps: down.0, ..self.stats.clone() }
     }
 
     /// The NIC writes; returns when the last byte has left the NIC and when all is visible to cores.
@@ -147,7 +147,7 @@ impl Io {
             Path::Bus(b) => b.register_write(t, &mut self.stats),
         };
         let at = self.registers.count(|&(accepted, _)| accepted <= t);
-        let arrives = arrives.max(at.checked_sub(1).map_or(0, |before| self.registers[before].1));
+        let arrives = arrives.max(at.checked_sub(1).map_or(Ps::ZERO, |before| self.registers[before].1));
         self.registers.insert(at, (t, arrives));
         // Nor does one that was accepted in between arrive before it.
         for later in &mut self.registers[at + 1..] {
@@ -183,12 +183,12 @@ mod tests {
         let mut last = 0;
         for i in 0..2000u64 {
             let t = i * 130_000;
-            io.read(t, (i % 64 * 4096, 256), PROBE, &mut memory);
-            io.write(t, (i % 64 * 4096, 256 * (i % 3)), PROBE, &mut memory);
+            io.read(Ps(t), (i % 64 * 4096, 256), PROBE, &mut memory);
+            io.write(Ps(t), (i % 64 * 4096, 256 * (i % 3)), PROBE, &mut memory);
             for k in 0..3 {
-                let arrives = io.register_write(t + k * 1000);
-                assert!(arrives >= last, "doorbell {i}.{k}");
-                last = arrives;
+                let arrives = io.register_write(Ps(t + k * 1000));
+                assert!(arrives >= Ps(last), "doorbell {i}.{k}");
+                last = arrives.0;
             }
         }
     }

@@ -31,7 +31,7 @@ struct Owed {
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    calendar: Calendar,
+    calendar: Calendar<Ps>,
     /// Bytes sent that have not been acknowledged: less than the interval.
     unacknowledged: u64,
     /// In order of time.
@@ -57,9 +57,9 @@ impl Direction {
             (self.gone, self.latest) = (until, t);
         }
         if from == until {
-            return 0;
+            return Ps::ZERO;
         }
-        let (mut waits, mut at) = (0, t - self.calendar.idle_before(t));
+        let (mut waits, mut at) = (Ps::ZERO, t - self.calendar.idle_before(t));
         for o in self.owed[from..until].iter_mut().filter(|o| o.sent > t) {
             let left = waits - waits.min(o.since.saturating_sub(at));
             (waits, at) = (left + o.time, at.max(o.since));
@@ -84,10 +84,10 @@ pub struct Pcie {
     rate: BitRate,
     p: params::Pcie,
     latency: Ps,
-    posted_headers: Window,
-    posted_data: Window,
-    non_posted: Window,
-    tags: Window,
+    posted_headers: Window<Ps>,
+    posted_data: Window<Ps>,
+    non_posted: Window<Ps>,
+    tags: Window<Ps>,
 }
 
 /// The pieces of `length` bytes at `address` when cut at `limit` and at 4 KiB boundaries; none is one empty piece.
@@ -176,7 +176,7 @@ impl Pcie {
             let credits = piece.div_ceil(CREDIT);
             let header = self.posted_headers.ready(t, 1);
             let ready = self.posted_data.ready(header, credits);
-            host.stats.credit_wait_ps += ready - t;
+            host.stats.credit_wait_ps += (ready - t).0;
             sent = sent.max(self.send(true, ready, piece + u64::from(self.p.write_overhead), host.stats));
             let done = host.write(sent + self.latency, at, piece);
             // Credits come back once memory has the data, by a packet downstream.
@@ -193,7 +193,7 @@ impl Pcie {
             host.stats.memory_reads += 1;
             let tagged = self.tags.ready(t, 1);
             let ready = self.non_posted.ready(tagged, 1);
-            host.stats.tag_wait_ps += ready - t;
+            host.stats.tag_wait_ps += (ready - t).0;
             let at_host = self.send(true, ready, self.p.read_overhead.into(), host.stats) + self.latency;
             let data = host.read(at_host, at, piece);
             self.non_posted.hold(tagged, data + self.latency, 1);
@@ -223,18 +223,18 @@ mod tests {
     #[test]
     fn what_is_owed_goes_once_also_what_was_entered_late() {
         let mut d = Direction::default();
-        d.calendar.reserve(0, 1000);
-        d.owes(100, 10);
-        d.owes(900, 20);
-        assert_eq!((d.owed(1000), d.owed(1000)), (30, 0));
-        d.calendar.reserve(1000, 500);
-        d.owes(50, 7);
-        assert_eq!(d.owed(950), 37, "a packet asked for before finds the others, too");
-        d.owes(60, 5);
-        assert_eq!((d.owed(1500), d.owed(1500)), (5, 0));
-        d.reached(100);
-        d.owes(1200, 3);
-        assert_eq!(d.owed(1500), 3);
+        d.calendar.reserve(Ps::ZERO, Ps(1000));
+        d.owes(Ps(100), Ps(10));
+        d.owes(Ps(900), Ps(20));
+        assert_eq!((d.owed(Ps(1000)), d.owed(Ps(1000))), (Ps(30), Ps::ZERO));
+        d.calendar.reserve(Ps(1000), Ps(500));
+        d.owes(Ps(50), Ps(7));
+        assert_eq!(d.owed(Ps(950)), Ps(37), "a packet asked for before finds the others, too");
+        d.owes(Ps(60), Ps(5));
+        assert_eq!((d.owed(Ps(1500)), d.owed(Ps(1500))), (Ps(5), Ps::ZERO));
+        d.reached(Ps(100));
+        d.owes(Ps(1200), Ps(3));
+        assert_eq!(d.owed(Ps(1500)), Ps(3));
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             let sent = (0..n)
                 .map(|i| {
                     link.write(
-                        0,
+                        Ps::ZERO,
                         i % 512 * 4096,
                         size,
                         &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
@@ -287,7 +287,7 @@ mod tests {
                 })
                 .max()
                 .unwrap();
-            let gbps = (n * size * 8) as f64 / sent as f64 * 1000.0;
+            let gbps = (n * size * 8) as f64 / sent.as_f64() * 1000.0;
             let headers = size.div_ceil(u64::from(p.pcie.max_payload)) * u64::from(p.pcie.write_overhead);
             let formula = 63.015 * size as f64 / (size + headers) as f64;
             assert!((gbps - formula).abs() / formula < 0.002, "{size} B: {gbps} against {formula}");
@@ -305,13 +305,13 @@ mod tests {
         let mut read = |t| {
             link.read(t, 0, 64, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE }) - t
         };
-        let warm = read(0);
-        let latency = read(10_000_000);
+        let warm = read(Ps::ZERO);
+        let latency = read(Ps::from_us(10));
         assert!(latency <= warm);
         let n = 4000u64;
-        let last = (0..n).map(|_| read(20_000_000)).max().unwrap();
-        let each = last as f64 / n as f64;
-        let formula = latency as f64 / 8.0;
+        let last = (0..n).map(|_| read(Ps::from_us(20))).max().unwrap();
+        let each = last.as_f64() / n as f64;
+        let formula = latency.as_f64() / 8.0;
         assert!((each - formula).abs() / formula < 0.02, "{each} ps a read against {formula}");
     }
 
@@ -323,7 +323,7 @@ mod tests {
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         for i in 0..1000 {
             link.write(
-                0,
+                Ps::ZERO,
                 i * 4096,
                 256,
                 &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE },
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(stats.dllp_bytes, dllps);
         // One that is sent while they wait comes behind them, one that is sent long after does not.
         let last = link.downstream.owed.last().unwrap().since;
-        let t = link.upstream.calendar.last_end() + 1_000_000;
+        let t = link.upstream.calendar.last_end() + Ps::from_us(1);
         let alone = Pcie::new(&p.pcie).register_write(t, &mut stats);
         assert_eq!(link.register_write(t, &mut stats), alone);
         let alone = Pcie::new(&p.pcie).register_write(last, &mut stats);

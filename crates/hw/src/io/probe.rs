@@ -5,7 +5,7 @@ use super::Io;
 use crate::memory::MemorySystem;
 use crate::params::Platform;
 use crate::requester::{DmaRequester, Moves, Purpose, Side};
-use wiretime_base::Ps;
+use wiretime_base::{Cycles, Ps};
 
 /// What the device does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ const COUNT: u64 = 20_000;
 /// A buffer that the caches hold: pcie-bench's host-warm window of 8 KiB.
 const WINDOW: u64 = 8192;
 /// Time for everything before to settle.
-const QUIET: Ps = 1_000_000_000;
+const QUIET: Ps = Ps::from_ms(1);
 
 fn warm(p: &Platform) -> (MemorySystem, Io) {
     let mut memory = MemorySystem::new(p, 1);
     for line in 0..WINDOW / 64 {
-        memory.load(0, line * 64, 0, 0);
+        memory.load(0, line * 64, 0, Cycles::ZERO);
     }
     (memory, Io::new(p))
 }
@@ -67,5 +67,5 @@ pub fn throughput(p: &Platform, access: Access, bytes: u64) -> f64 {
             last = last.max(io.write(QUIET, (address, bytes), PROBE, &mut memory).0);
         }
     }
-    (COUNT * bytes * 8) as f64 * 1e12 / (last - QUIET) as f64
+    (COUNT * bytes * 8) as f64 * 1e12 / (last - QUIET).as_f64()
 }

@@ -4,6 +4,7 @@
 
 use super::{spread, Level};
 use crate::params::Replacement;
+use wiretime_base::Time;
 
 /// Line states.
 pub const DIRTY: u8 = 1;
@@ -18,9 +19,9 @@ pub const CONTENDED: u8 = 16;
 
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
-struct Line {
-    /// When its data arrives, in the cache's own time unit.
-    ready: u64,
+struct Line<T> {
+    /// When its data arrives, in the cache's own unit of time.
+    ready: T,
     /// Replacement: last use (LRU), re-reference prediction (RRIP).
     used: u32,
     state: u8,
@@ -51,15 +52,15 @@ fn mark(line: u64) -> u8 {
     spread(line, u8::BITS) as u8 | 1
 }
 
-/// A cache. `ready` is in the owner's time unit (cycles for private caches, ps for the shared one).
-pub struct Cache {
+/// A cache whose lines arrive in the owner's unit of time: cycles for private ones, ps for the shared one.
+pub struct Cache<T> {
     /// Line number plus one; 0 is invalid. Apart from the rest, so that a lookup touches one host line.
     tags: Vec<u64>,
     /// A mark for each way, 0 where it holds nothing, a few words a set: what a lookup compares first.
     marks: Vec<u64>,
     /// Words of marks a set.
     words: usize,
-    lines: Vec<Line>,
+    lines: Vec<Line<T>>,
     /// Tree pseudo-LRU: one bit a node, by set.
     trees: Vec<u64>,
     set_mask: u64,
@@ -69,7 +70,7 @@ pub struct Cache {
     random: u64,
 }
 
-impl Cache {
+impl<T: Time> Cache<T> {
     /// `size` bytes in `ways` ways; the caller has checked the geometry.
     pub fn new(size: u64, ways: u32, policy: Replacement) -> Self {
         let sets = (size / (super::LINE * u64::from(ways))).max(1).next_power_of_two();
@@ -162,7 +163,7 @@ impl Cache {
     }
 
     #[inline]
-    pub fn ready(&self, at: usize) -> u64 {
+    pub fn ready(&self, at: usize) -> T {
         self.lines[at].ready
     }
     #[inline]
@@ -179,7 +180,7 @@ impl Cache {
     }
 
     /// Puts `line` in one of the first `ways` ways (all where 0), in place of a victim of the policy's choice.
-    pub fn insert(&mut self, line: u64, ready: u64, level: Level, state: u8, ways: usize) -> Option<Victim> {
+    pub fn insert(&mut self, line: u64, ready: T, level: Level, state: u8, ways: usize) -> Option<Victim> {
         let base = self.base(line);
         let limit = if ways == 0 { self.ways } else { ways.min(self.ways) };
         let free = self.tags[base..base + limit].iter().position(|&tag| tag == 0);
@@ -238,6 +239,7 @@ impl Cache {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wiretime_base::Cycles;
     use Replacement::{Lru, PseudoLru, Random, Rrip};
 
     #[test]
@@ -247,17 +249,17 @@ mod tests {
         let alike: Vec<u64> = (0..).map(|n| 5 + n * sets).filter(|&line| mark(line) == mark(5)).take(20).collect();
         for (n, &line) in alike.iter().enumerate() {
             assert_eq!(c.find(line), None);
-            c.insert(line, n as u64, Level::Llc, 0, 0);
+            c.insert(line, Cycles(n as u64), Level::Llc, 0, 0);
         }
         for (n, &line) in alike.iter().enumerate() {
-            assert_eq!(c.find(line).map(|at| c.ready(at)), Some(n as u64));
+            assert_eq!(c.find(line).map(|at| c.ready(at)), Some(Cycles(n as u64)));
         }
         assert_eq!((c.remove(alike[7]), c.find(alike[7])), (Some(0), None));
         assert!(c.find(alike[8]).is_some());
     }
 
-    fn insert(c: &mut Cache, line: u64) -> Option<u64> {
-        c.insert(line, 0, Level::L2, 0, 0).map(|v| v.line)
+    fn insert(c: &mut Cache<Cycles>, line: u64) -> Option<u64> {
+        c.insert(line, Cycles::ZERO, Level::L2, 0, 0).map(|v| v.line)
     }
 
     #[test]
@@ -267,9 +269,9 @@ mod tests {
             assert_eq!(insert(&mut c, line), None);
         }
         c.touch(0);
-        assert_eq!(c.insert(9, 0, Level::L2, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
+        assert_eq!(c.insert(9, Cycles::ZERO, Level::L2, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
         for line in 20..30 {
-            c.insert(line, 0, Level::L2, DMA, 2);
+            c.insert(line, Cycles::ZERO, Level::L2, DMA, 2);
         }
         assert!(c.find(2).is_some() && c.find(3).is_some(), "ways 2 and 3 are out of reach of a two-way allocation");
     }

@@ -35,7 +35,7 @@ pub struct Contention {
 
 impl Contention {
     pub fn new(quantum: Ps, cores: usize) -> Self {
-        Self { quantum: quantum.max(1), cores, moved: FxHashMap::default(), lines: FxHashMap::default() }
+        Self { quantum: quantum.max(Ps(1)), cores, moved: FxHashMap::default(), lines: FxHashMap::default() }
     }
 
     /// The line goes from one core to another at `t`; again so soon, it is contended.
@@ -98,27 +98,27 @@ mod tests {
 
     #[test]
     fn both_pay_for_what_the_other_used() {
-        let mut c = Contention::new(100, 2);
-        c.moves(7, 10);
+        let mut c = Contention::new(Ps(100), 2);
+        c.moves(7, Ps(10));
         assert!(!c.has(7), "once is no contention");
-        c.moves(7, 110);
+        c.moves(7, Ps(110));
         assert!(c.has(7));
         for t in [110, 120, 130] {
-            assert_eq!(c.access(0, 7, t), Some(false), "nothing is known yet");
+            assert_eq!(c.access(0, 7, Ps(t)), Some(false), "nothing is known yet");
         }
-        c.access(1, 7, 150);
+        c.access(1, 7, Ps(150));
         let paid = |c: &mut Contention, core, t| (0..5).filter(|_| c.access(core, 7, t) == Some(true)).count();
-        assert_eq!(paid(&mut c, 1, 210), 3);
-        assert_eq!(paid(&mut c, 0, 220), 5, "as often as the other one uses it now");
+        assert_eq!(paid(&mut c, 1, Ps(210)), 3);
+        assert_eq!(paid(&mut c, 0, Ps(220)), 5, "as often as the other one uses it now");
     }
 
     #[test]
     fn ends_when_one_is_left() {
-        let mut c = Contention::new(100, 2);
-        c.moves(7, 10);
-        c.moves(7, 110);
-        c.access(0, 7, 120);
-        assert!((2..10).any(|window| c.access(0, 7, window * 100 + 20).is_none()));
+        let mut c = Contention::new(Ps(100), 2);
+        c.moves(7, Ps(10));
+        c.moves(7, Ps(110));
+        c.access(0, 7, Ps(120));
+        assert!((2..10).any(|window| c.access(0, 7, Ps(window * 100 + 20)).is_none()));
         assert!(!c.has(7));
     }
 }

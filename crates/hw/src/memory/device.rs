@@ -28,7 +28,7 @@ impl MemorySystem {
             } else {
                 self.shared.stats.dma_write_allocations += 1;
                 // A core that looks before finds the line, too, but never waits for what comes later.
-                self.llc_insert(line, 0, Level::Llc, DIRTY | DMA, ways, t);
+                self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA, ways, t);
             }
         }
         visible
@@ -66,11 +66,12 @@ mod tests {
     use crate::params::{Inclusion, Platform};
     use crate::requester::{CoreAccess, Moves, Purpose, Side};
     use crate::testing::platform;
+    use wiretime_base::Cycles;
 
     const ADDRESS: u64 = 64_000;
     const BY: DmaRequester =
         DmaRequester { device: 0, purpose: Purpose { side: Side::Receive, queue: 0, moves: Moves::Payload } };
-    const QUIET: Ps = 78_400_000;
+    const QUIET: Ps = Ps::from_ns(78_400);
 
     fn system(dca_ways: u32) -> (MemorySystem, Platform) {
         let mut p = platform();
@@ -107,9 +108,9 @@ mod tests {
         for (ways, level) in [(0, Level::Dram), (4, Level::Llc)] {
             let (mut m, _) = system(ways);
             m.dma_write((ADDRESS, 64), QUIET, BY);
-            assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + 1_000_000, CoreAccess::Load).1, level);
+            assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + Ps::from_us(1), CoreAccess::Load).1, level);
             // Written again while the LLC has it.
-            m.dma_write((ADDRESS, 64), QUIET + 2_000_000, BY);
+            m.dma_write((ADDRESS, 64), QUIET + Ps::from_us(2), BY);
             assert_eq!(m.stats().dma_write_updates, u64::from(ways > 0));
         }
     }
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn a_write_takes_the_line_from_the_core_that_has_it() {
         let (mut m, _) = system(4);
-        m.store(0, ADDRESS, 1000);
+        m.store(0, ADDRESS, Cycles(1000));
         m.dma_write((ADDRESS, 64), QUIET, BY);
         assert!(!m.private[0].holds(ADDRESS / LINE));
         assert_eq!(m.private_stats(0).snooped_lines, 1);
@@ -128,15 +129,15 @@ mod tests {
         let (mut m, p) = system(4);
         let (latency, snoop) = (p.llc.latency.ps(), p.llc.snoop_latency.ps());
         m.dma_write((ADDRESS, 64), QUIET, BY);
-        let t = QUIET + 1_000_000;
+        let t = QUIET + Ps::from_us(1);
         assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency, "from the LLC");
-        m.store(0, ADDRESS + 4096, 1000);
+        m.store(0, ADDRESS + 4096, Cycles(1000));
         m.shared.drop_line((ADDRESS + 4096) / LINE);
         assert_eq!(m.dma_read((ADDRESS + 4096, 64), t, BY), t + latency + snoop, "from the core");
         assert!(m.private[0].holds((ADDRESS + 4096) / LINE), "which keeps it");
         let d = &p.dram;
         let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
-        let t = t + 500_000;
+        let t = t + Ps::from_ns(500);
         assert_eq!(m.dma_read((ADDRESS + (1 << 20), 64), t, BY), t + latency + dram, "from memory");
         assert_eq!((m.stats().dma_reads, m.stats().dma_read_hits), (3, 2));
     }
@@ -172,7 +173,7 @@ mod tests {
         {
             let address = ADDRESS + n as u64 * 4096;
             m.dma_write((address, 64), QUIET, by(device, queue, moves));
-            assert_eq!(m.llc_access(0, address / LINE, QUIET + 1_000_000, CoreAccess::Load).1, level);
+            assert_eq!(m.llc_access(0, address / LINE, QUIET + Ps::from_us(1), CoreAccess::Load).1, level);
         }
     }
 }

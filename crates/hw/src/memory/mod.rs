@@ -24,15 +24,15 @@ use crate::params::Platform;
 use crate::requester::DmaRequester;
 use private::Private;
 use shared::LastLevel;
-use wiretime_base::{Clock, Ps};
+use wiretime_base::{Clock, Cycles, Ps};
 
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;
 
 /// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
-pub(crate) const BEHIND: Ps = 1_000_000;
+pub(crate) const BEHIND: Ps = Ps::from_us(1);
 /// How often what is over is forgotten.
-const FORGET_EVERY: Ps = 4_000_000;
+const FORGET_EVERY: Ps = Ps::from_us(4);
 
 /// Into how many ways of the LLC a device's write is put, of those that the platform gives to devices; 0: past the caches.
 pub type DcaPolicy = fn(DmaRequester, usize) -> usize;
@@ -82,8 +82,8 @@ pub struct MemorySystem {
     private: Vec<Private>,
     shared: LastLevel,
     clock: Clock,
-    l1d_latency: u64,
-    l2_latency: u64,
+    l1d_latency: Cycles,
+    l2_latency: Cycles,
     l2_inclusive: bool,
     forgotten: Ps,
     dca_policy: DcaPolicy,
@@ -102,7 +102,7 @@ impl MemorySystem {
             l1d_latency: p.l1d.latency.into(),
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
-            forgotten: 0,
+            forgotten: Ps::ZERO,
             dca_policy: |_, ways| ways,
             objects: Objects::default(),
         }

@@ -11,7 +11,7 @@ use crate::params::Platform;
 use crate::requester::CoreAccess;
 #[cfg(test)]
 use wiretime_base::Clock;
-use wiretime_base::{stats, Calendar, Ps};
+use wiretime_base::{stats, Calendar, Cycles, Ps};
 
 stats! {
     /// One core's caches. Names follow Linux perf where it has one.
@@ -46,17 +46,17 @@ stats! {
 
 /// One core's caches.
 pub(super) struct Private {
-    pub l1i: Cache,
-    pub l1d: Cache,
-    pub l2: Cache,
-    l1i_mshrs: Mshrs,
-    l1d_mshrs: Mshrs,
-    l2_mshrs: Mshrs,
+    pub l1i: Cache<Cycles>,
+    pub l1d: Cache<Cycles>,
+    pub l2: Cache<Cycles>,
+    l1i_mshrs: Mshrs<Cycles>,
+    l1d_mshrs: Mshrs<Cycles>,
+    l2_mshrs: Mshrs<Cycles>,
     l2_banks: Vec<LinePort>,
     l1i_prefetcher: Prefetcher,
     l1d_prefetcher: Prefetcher,
     l2_prefetcher: Prefetcher,
-    pub port: Calendar,
+    pub port: Calendar<Ps>,
     pub stats: PrivateStats,
 }
 
@@ -80,7 +80,7 @@ impl Private {
     }
 
     /// Nothing is asked before cycle `t`, at `ps`, any more.
-    pub fn reached(&mut self, t: u64, ps: Ps) {
+    pub fn reached(&mut self, t: Cycles, ps: Ps) {
         self.l2_banks.iter_mut().for_each(|bank| bank.reached(t));
         self.port.reached(ps);
     }
@@ -134,7 +134,7 @@ impl MemorySystem {
     /// A load of core `i` by the instruction at `pc`, started at cycle `t`; returns when its data can be used, and
     /// where they came from.
     #[inline]
-    pub fn load(&mut self, i: usize, address: u64, pc: u64, t: u64) -> (u64, Level) {
+    pub fn load(&mut self, i: usize, address: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.l1_dcache_loads += 1;
@@ -150,7 +150,7 @@ impl MemorySystem {
     }
 
     /// A hit on a line that is on its way or was prefetched.
-    fn late_hit(&mut self, i: usize, at: usize, line: u64, pc: u64, t: u64) -> (u64, Level) {
+    fn late_hit(&mut self, i: usize, at: usize, line: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
         let p = &mut self.private[i];
         let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
         if ready > t {
@@ -165,7 +165,7 @@ impl MemorySystem {
         let hit = t + self.l1d_latency;
         if state & CONTENDED != 0 {
             let extra = self.contend(i, at, line, t);
-            if extra > 0 {
+            if extra > Cycles::ZERO {
                 return (hit.max(ready) + extra, Level::Snoop);
             }
         }
@@ -178,24 +178,24 @@ impl MemorySystem {
 
     /// An access to a line that others use at the same time: cycles that a transfer adds.
     #[cold]
-    fn contend(&mut self, i: usize, at: usize, line: u64, t: u64) -> u64 {
+    fn contend(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> Cycles {
         match self.shared.contention.access(i, line, self.clock.at(t)) {
             Some(true) => {
                 self.private[i].stats.snoop_hits += 1;
                 self.clock.cycle_at_or_after(self.shared.latency + self.shared.snoop_latency)
             }
-            Some(false) => 0,
+            Some(false) => Cycles::ZERO,
             None => {
                 let l1d = &mut self.private[i].l1d;
                 l1d.set_state(at, l1d.state(at) & !CONTENDED);
-                0
+                Cycles::ZERO
             }
         }
     }
 
     /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
     #[inline]
-    pub fn store(&mut self, i: usize, address: u64, t: u64) -> (u64, Level) {
+    pub fn store(&mut self, i: usize, address: u64, t: Cycles) -> (Cycles, Level) {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
@@ -206,12 +206,12 @@ impl MemorySystem {
                 let ready = p.l1d.ready(at);
                 if state & CONTENDED != 0 {
                     let extra = self.contend(i, at, line, t);
-                    if extra > 0 {
-                        return (ready.max(t + 1) + extra, Level::Snoop);
+                    if extra > Cycles::ZERO {
+                        return (ready.max(t + Cycles(1)) + extra, Level::Snoop);
                     }
-                    return (ready.max(t + 1), Level::L1);
+                    return (ready.max(t + Cycles(1)), Level::L1);
                 }
-                return if ready > t + 1 { (ready, p.l1d.level(at)) } else { (t + 1, Level::L1) };
+                return if ready > t + Cycles(1) { (ready, p.l1d.level(at)) } else { (t + Cycles(1), Level::L1) };
             }
             return self.upgrade(i, line, t);
         }
@@ -220,14 +220,14 @@ impl MemorySystem {
     }
 
     /// A store of a whole line: gains ownership without reading memory.
-    pub fn zero_line(&mut self, i: usize, address: u64, t: u64) -> (u64, Level) {
+    pub fn zero_line(&mut self, i: usize, address: u64, t: Cycles) -> (Cycles, Level) {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
         if let Some(at) = p.l1d.touch(line) {
             if p.l1d.state(at) & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, DIRTY | EXCLUSIVE);
-                return (t + 1, Level::L1);
+                return (t + Cycles(1), Level::L1);
             }
         }
         p.l1d.remove(line);
@@ -235,18 +235,18 @@ impl MemorySystem {
         let now = self.clock.at(t);
         let asked = self.take_from_others(i, line, true, now);
         self.shared.drop_line(line);
-        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { 0 };
+        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
         self.fill(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
         (done, Level::L2)
     }
 
-    fn snoop_cycles(&self) -> u64 {
+    fn snoop_cycles(&self) -> Cycles {
         self.clock.cycle_at_or_after(self.shared.snoop_latency)
     }
 
     /// A software prefetch for reading; nobody waits for it.
     #[inline]
-    pub fn prefetch(&mut self, i: usize, address: u64, t: u64) {
+    pub fn prefetch(&mut self, i: usize, address: u64, t: Cycles) {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.software_prefetches += 1;
@@ -256,14 +256,14 @@ impl MemorySystem {
     }
 
     /// A read of a page-table entry by the walker, which is served by the L2; returns when it is there.
-    pub fn walk(&mut self, i: usize, address: u64, t: u64) -> u64 {
+    pub fn walk(&mut self, i: usize, address: u64, t: Cycles) -> Cycles {
         self.l2_access(i, address / LINE, 0, t, CoreAccess::Walk).0
     }
 
     /// Fetches the instruction line of `address` at cycle `t`; returns when it can be decoded. A hit costs nothing:
     /// the front end is pipelined.
     #[inline]
-    pub fn fetch(&mut self, i: usize, address: u64, t: u64) -> u64 {
+    pub fn fetch(&mut self, i: usize, address: u64, t: Cycles) -> Cycles {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.l1_icache_loads += 1;
@@ -287,7 +287,7 @@ impl MemorySystem {
         ready
     }
 
-    fn prefetch_l1i(&mut self, i: usize, line: u64, t: u64) {
+    fn prefetch_l1i(&mut self, i: usize, line: u64, t: Cycles) {
         if !self.private[i].l1i_prefetcher.on() {
             return;
         }
@@ -309,7 +309,7 @@ impl MemorySystem {
     }
 
     #[inline(never)]
-    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: u64, who: CoreAccess) -> (u64, Level) {
+    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
         let p = &mut self.private[i];
         let start = p.l1d_mshrs.ready(t);
         let (mut ready, level, mut state) = self.l2_access(i, line, pc, start, who);
@@ -331,7 +331,7 @@ impl MemorySystem {
         (ready, level)
     }
 
-    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, t: u64) {
+    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, t: Cycles) {
         for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.l1d.find(line).is_some() {
@@ -348,11 +348,11 @@ impl MemorySystem {
     }
 
     /// A store to a line that others may share.
-    fn upgrade(&mut self, i: usize, line: u64, t: u64) -> (u64, Level) {
+    fn upgrade(&mut self, i: usize, line: u64, t: Cycles) -> (Cycles, Level) {
         let now = self.clock.at(t);
         let shared = self.take_from_others(i, line, true, now);
         let p = &mut self.private[i];
-        let mut done = t + 1;
+        let mut done = t + Cycles(1);
         let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
         if let Some(at) = p.l1d.find(line) {
             p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
@@ -360,7 +360,7 @@ impl MemorySystem {
         }
         self.mark_owned(i, line);
         // Even where nobody has it, the permission comes from the LLC's directory.
-        let wait = self.shared.latency + if shared { self.shared.snoop_latency } else { 0 };
+        let wait = self.shared.latency + if shared { self.shared.snoop_latency } else { Ps::ZERO };
         (done + self.clock.cycle_at_or_after(wait), Level::Snoop)
     }
 
@@ -372,7 +372,7 @@ impl MemorySystem {
         }
     }
 
-    fn fill_l1d(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+    fn fill_l1d(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
         let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
         let Some(victim) = p.l1d.insert(line, ready, level, state & !DMA, 0) else { return };
@@ -390,14 +390,14 @@ impl MemorySystem {
     }
 
     /// Into L2 and L1D.
-    fn fill(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+    fn fill(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
         self.shared.entered(i, line);
         self.fill_l2(i, line, ready, level, state, t);
         self.fill_l1d(i, line, ready, level, state, t);
     }
 
     /// Returns when the line is there, where from, and its state.
-    fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: u64, who: CoreAccess) -> (u64, Level, u8) {
+    fn l2_access(&mut self, i: usize, line: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level, u8) {
         let p = &mut self.private[i];
         let bank = line as usize & (p.l2_banks.len() - 1);
         let t = p.l2_banks[bank].pass(t);
@@ -415,7 +415,7 @@ impl MemorySystem {
         *p.l2_counter(who, true) += 1;
         let missed = t + self.l2_latency;
         let start = p.l2_mshrs.ready(missed);
-        p.stats.l2_mshr_full_cycles += start - missed;
+        p.stats.l2_mshr_full_cycles += (start - missed).0;
         self.objects.missed(line, who == CoreAccess::Fetch, false);
         let (ready, level, state) = self.beyond_l2(i, line, start, who);
         self.private[i].l2_mshrs.hold(missed, ready);
@@ -424,7 +424,7 @@ impl MemorySystem {
     }
 
     /// The LLC is asked at cycle `start`; fills the L2.
-    fn beyond_l2(&mut self, i: usize, line: u64, start: u64, who: CoreAccess) -> (u64, Level, u8) {
+    fn beyond_l2(&mut self, i: usize, line: u64, start: Cycles, who: CoreAccess) -> (Cycles, Level, u8) {
         let at_llc = self.clock.at(start);
         let (arrives, level, state) = self.llc_access(i, line, at_llc, who);
         let ready = self.clock.cycle_at_or_after(arrives);
@@ -433,7 +433,7 @@ impl MemorySystem {
         (ready, level, state)
     }
 
-    fn train_l2(&mut self, i: usize, line: u64, pc: u64, t: u64) {
+    fn train_l2(&mut self, i: usize, line: u64, pc: u64, t: Cycles) {
         if !self.private[i].l2_prefetcher.on() {
             return;
         }
@@ -457,7 +457,7 @@ impl MemorySystem {
         }
     }
 
-    fn fill_l2(&mut self, i: usize, line: u64, ready: u64, level: Level, state: u8, t: u64) {
+    fn fill_l2(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
         let inclusive = self.l2_inclusive;
         let p = &mut self.private[i];
         let Some(victim) = p.l2.insert(line, ready, level, state & !DMA, 0) else { return };
@@ -494,7 +494,7 @@ mod tests {
                         let (done, other) = memory.store(core, address, loaded);
                         uses += 1;
                         transfers += u32::from(level != Level::L1 || other != Level::L1);
-                        t = done.max(t + 10);
+                        t = done.max(t + Cycles(10));
                     }
                 }
             }

@@ -41,9 +41,9 @@ stats! {
 
 /// Shared cache, directory and memory.
 pub(super) struct LastLevel {
-    pub llc: Cache,
-    banks: Vec<Calendar>,
-    mshrs: Mshrs,
+    pub llc: Cache<Ps>,
+    banks: Vec<Calendar<Ps>>,
+    mshrs: Mshrs<Ps>,
     pub dram: Dram,
     /// Something has been booked since what is over was last forgotten.
     booked: bool,
@@ -157,7 +157,7 @@ impl MemorySystem {
                 self.shared.llc.remove(line);
                 state |= old & DIRTY;
             }
-            let snoop = if shared && write { self.shared.snoop_latency } else { 0 };
+            let snoop = if shared && write { self.shared.snoop_latency } else { Ps::ZERO };
             return (arrives + snoop, Level::Llc, state);
         }
         *self.shared.counter(who, true) += 1;
@@ -170,7 +170,7 @@ impl MemorySystem {
         let s = &mut self.shared;
         let looked = t + s.latency;
         let start = s.mshrs.ready(looked);
-        s.stats.llc_mshr_full_ps += start - looked;
+        s.stats.llc_mshr_full_ps += (start - looked).0;
         let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });
         s.mshrs.hold(looked, arrives);
         if s.inclusion != Inclusion::Exclusive {
@@ -248,7 +248,7 @@ mod tests {
 
     const LINE: u64 = 1000;
     /// Behind a refresh of the first rank, far from the next.
-    const QUIET: Ps = 78_400_000;
+    const QUIET: Ps = Ps::from_ns(78_400);
 
     fn system(cores: usize, change: impl FnOnce(&mut Platform)) -> (MemorySystem, Platform) {
         let mut p = platform();
@@ -271,12 +271,12 @@ mod tests {
             assert_eq!((arrives, level, state), (QUIET + miss(&p), Level::Dram, EXCLUSIVE), "{inclusion:?}");
             assert_eq!(m.stats().llc_misses_load, 1);
             // Only what is not exclusive keeps a copy: there the next one hits, and waits for the data on their way.
-            let again = m.llc_access(0, LINE, QUIET + 1_000, CoreAccess::Load);
+            let again = m.llc_access(0, LINE, QUIET + Ps::from_ns(1), CoreAccess::Load);
             if inclusion == Inclusion::Exclusive {
                 assert_eq!((again.1, m.stats().llc_misses_load), (Level::Dram, 2));
             } else {
                 assert_eq!((again.0, again.1), (arrives, Level::Llc));
-                let (t, hit) = (QUIET + 1_000_000, p.llc.latency.ps());
+                let (t, hit) = (QUIET + Ps::from_us(1), p.llc.latency.ps());
                 assert_eq!(m.llc_access(0, LINE, t, CoreAccess::Load).0, t + hit);
             }
         }
@@ -286,7 +286,7 @@ mod tests {
     fn ports_and_banks_pass_one_line_at_a_time() {
         let (mut m, p) = system(2, |p| p.llc.inclusion = Inclusion::NonInclusive);
         for line in [LINE, LINE + 1] {
-            m.llc_insert(line, 0, Level::Llc, 0, 0, 0);
+            m.llc_insert(line, Ps::ZERO, Level::Llc, 0, 0, Ps::ZERO);
         }
         let hit = p.llc.latency.ps();
         let t = QUIET;
@@ -295,7 +295,11 @@ mod tests {
         assert_eq!(m.llc_access(0, LINE + 1, t, CoreAccess::Load).0, t + port + hit, "its port is taken");
         let second = m.llc_access(1, LINE, t, CoreAccess::Load).0;
         assert_eq!(second, t + bank + hit, "the other core's port is free, the bank is not");
-        assert_eq!(m.llc_access(1, LINE, t - 500_000, CoreAccess::Load).0, t - 500_000 + hit, "before all of them");
+        assert_eq!(
+            m.llc_access(1, LINE, t - Ps::from_ns(500), CoreAccess::Load).0,
+            t - Ps::from_ns(500) + hit,
+            "before all of them"
+        );
     }
 
     #[test]
@@ -304,14 +308,14 @@ mod tests {
         // One bank each, so that only the registers are short.
         let ends: Vec<Ps> = (0..3).map(|i| m.llc_access(i, LINE + i as u64, QUIET, CoreAccess::Load).0).collect();
         let first = ends[0].min(ends[1]);
-        assert_eq!(m.stats().llc_mshr_full_ps, first - QUIET - p.llc.latency.ps());
+        assert_eq!(Ps(m.stats().llc_mshr_full_ps), first - QUIET - p.llc.latency.ps());
         assert!(ends[2] > first + p.dram.t_cl.ps());
     }
 
     #[test]
     fn another_cores_copy_costs_a_snoop_and_a_store_takes_it_away() {
         let (mut m, p) = system(2, |_| ());
-        m.store(0, LINE * 64, 1000);
+        m.store(0, LINE * 64, wiretime_base::Cycles(1000));
         assert!(m.private[0].holds(LINE));
         let (t, snoop) = (QUIET, p.llc.snoop_latency.ps());
         let (arrives, level, state) = m.llc_access(1, LINE, t, CoreAccess::Load);
@@ -319,7 +323,7 @@ mod tests {
         assert_eq!(arrives, t + p.llc.latency.ps() + snoop);
         assert!(m.private[0].holds(LINE), "a load leaves it");
         assert_eq!(m.private_stats(1).snoop_hits, 1);
-        let (_, _, state) = m.llc_access(1, LINE, t + 1_000_000, CoreAccess::Store);
+        let (_, _, state) = m.llc_access(1, LINE, t + Ps::from_us(1), CoreAccess::Store);
         assert!(!m.private[0].holds(LINE), "a store does not");
         assert!(state & EXCLUSIVE != 0);
         assert!(m.shared.directory.as_ref().unwrap().get(&LINE).is_none_or(|cores| cores & 1 == 0));
@@ -328,10 +332,10 @@ mod tests {
     #[test]
     fn what_an_inclusive_cache_drops_leaves_the_cores_and_dirty_lines_go_to_memory() {
         let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::Inclusive);
-        m.store(0, LINE * 64, 1000);
+        m.store(0, LINE * 64, wiretime_base::Cycles(1000));
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
         for way in 1..=u64::from(p.llc.ways) {
-            m.llc_insert(LINE + way * sets, 0, Level::Llc, 0, 0, QUIET);
+            m.llc_insert(LINE + way * sets, Ps::ZERO, Level::Llc, 0, 0, QUIET);
         }
         assert!(!m.private[0].holds(LINE));
         assert_eq!((m.stats().llc_write_backs, m.dram_stats().writes_cache), (1, 1));
@@ -341,11 +345,11 @@ mod tests {
     fn a_line_of_dma_that_leaves_unused_is_a_leak() {
         let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::NonInclusive);
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
-        m.llc_insert(LINE, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
-        m.llc_insert(LINE + sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE + sets, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "one way: the second takes the first one's place");
-        m.llc_access(0, LINE + sets, QUIET + 1_000_000, CoreAccess::Load);
-        m.llc_insert(LINE + 2 * sets, 0, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_access(0, LINE + sets, QUIET + Ps::from_us(1), CoreAccess::Load);
+        m.llc_insert(LINE + 2 * sets, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "used before it left");
     }
 }

@@ -14,7 +14,7 @@ use crate::params::{Interface, Platform};
 use crate::wire::{Generator, Load, Sink};
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
-use wiretime_base::Ps;
+use wiretime_base::{Cycles, Ps};
 
 /// Memory of the host.
 pub struct Ram(pub Vec<u8>);
@@ -41,7 +41,7 @@ const LARGE_BUFFER: u64 = 4096;
 const LARGE_FRAME: u32 = 2048;
 const DESCRIPTOR: u64 = 16;
 /// Before the first packet: the NIC fetches descriptors.
-const QUIET: Ps = 10_000_000;
+const QUIET: Ps = Ps::from_us(10);
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
 /// A tail register is written.
@@ -90,7 +90,7 @@ impl Host {
         }
         slot.config.write(0x10, &(BAR as u32).to_le_bytes());
         slot.config.write(4, &[2]);
-        slot.nic.store(0, tail(reg::RDT, ring - 1));
+        slot.nic.store(Ps::ZERO, tail(reg::RDT, ring - 1));
         let sink = Sink::new(load.recognition, load.timestamp_offset);
         let books = Books::new(1, 1, BookSettings { forwards, sink, classes: DropClasses::Wiretime });
         let mut machine = Machine::new(p, 1, RefCell::new(Nics { slots: vec![slot], books }));
@@ -186,7 +186,7 @@ impl Host {
     }
 
     /// A core touches the packet that is taken next.
-    pub fn touch(&mut self, now: u64) {
+    pub fn touch(&mut self, now: Cycles) {
         self.machine.memory.load(0, BUFFERS + u64::from(self.next) * self.buffer, 0, now);
     }
 
@@ -203,7 +203,7 @@ impl Host {
                 self.machine.apply_writes(write);
                 self.poll(write, u32::MAX);
             } else {
-                self.machine.advance(event + 1, false);
+                self.machine.advance(event + Ps(1), false);
             }
         }
     }
@@ -234,7 +234,7 @@ pub struct Outcome {
 pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, String> {
     let mut host = Host::new(p, load, ring, forwards)?;
     let mean = load.sizes.mean();
-    let duration = (packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as Ps;
+    let duration = Ps((packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as u64);
     host.run(QUIET);
     host.offer(QUIET, QUIET + duration);
     host.run(Ps::MAX);
@@ -251,11 +251,11 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
         dma_drops: counts.dma_drop,
         core_drops: counts.core_drop,
         forwarded: counts.forwarded,
-        seconds: duration as f64 / 1e12,
+        seconds: duration.seconds(),
         fifo_sojourn_ns: stats.receive.fifo_level_ps as f64 / bytes / 1000.0,
         fifo_peak_bytes: stats.receive.fifo_peak,
         latency_mean_ns: sink.mean() / 1000.0,
-        latency_max_ns: sink.max() as f64 / 1000.0,
+        latency_max_ns: sink.max().as_f64() / 1000.0,
         hops: books.journeys.hops(),
         violations,
     })

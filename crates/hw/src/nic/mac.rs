@@ -19,7 +19,7 @@ pub struct Outgoing {
 pub struct Mac {
     /// What is at the other end.
     pub(super) generator: Generator,
-    wire: Calendar,
+    wire: Calendar<Ps>,
     line: BitRate,
     gap: u64,
     /// Propagation.

@@ -1,7 +1,7 @@
 //! What a schema cannot say: rules between parameters.
 
 use super::{Inclusion, Platform, Unit};
-use wiretime_base::Bytes;
+use wiretime_base::{Bytes, Ps};
 
 fn rule(ok: bool, text: impl FnOnce() -> String) -> Result<(), String> {
     if ok {
@@ -126,13 +126,13 @@ impl Platform {
 
     fn check_system(&self) -> Result<(), String> {
         let s = &self.system;
-        rule(self.lookahead() > 0, || {
+        rule(self.lookahead() > Ps::ZERO, || {
             "io.mmio_write_latency and the path's latency are both 0: a core would reach the NIC in no time".into()
         })?;
-        rule(s.quantum.ps() == 0 || (1_000..=1_000_000_000).contains(&s.quantum.ps()), || {
+        rule(s.quantum.ps() == Ps::ZERO || (Ps::from_ns(1)..=Ps::from_ms(1)).contains(&s.quantum.ps()), || {
             format!("system.quantum is {}: allowed are 1ns to 1ms, or 0ns for the lookahead", s.quantum)
         })?;
-        rule(s.boot_instruction_time.ps() >= 10, || {
+        rule(s.boot_instruction_time.ps() >= Ps(10), || {
             format!("system.boot_instruction_time is {}: at least 10ps", s.boot_instruction_time)
         })?;
         rule(s.memory.bytes() >= 128 << 20 && s.memory.bytes() % (2 << 20) == 0, || {

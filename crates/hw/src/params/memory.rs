@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wiretime_base::{Bytes, Duration};
+use wiretime_base::{Bytes, Duration, Ps};
 
 /// Which line has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -230,6 +230,6 @@ impl Dram {
     pub fn burst(&self) -> wiretime_base::Ps {
         // 64 bytes in transfers of the bus width; MT/s are transfers a microsecond.
         let transfers = crate::memory::LINE * 8 / u64::from(self.bus_width);
-        (transfers.max(1) * 1_000_000).div_ceil(u64::from(self.transfer_rate))
+        Ps((transfers.max(1) * 1_000_000).div_ceil(u64::from(self.transfer_rate)))
     }
 }

@@ -99,7 +99,7 @@ impl Platform {
     #[must_use]
     pub fn quantum(&self) -> Ps {
         match self.system.quantum.ps() {
-            0 => self.lookahead(),
+            Ps::ZERO => self.lookahead(),
             ps => ps,
         }
     }

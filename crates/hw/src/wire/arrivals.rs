@@ -7,7 +7,7 @@
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
-use wiretime_base::{BitRate, Clock, Duration, Ps};
+use wiretime_base::{BitRate, Clock, Cycles, Duration, Ps};
 
 /// How packets follow each other, at the same mean rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -40,7 +40,7 @@ pub enum Arrivals {
 pub fn exponential(random: &mut Pcg64, mean: f64) -> Ps {
     // 53 bits, never zero.
     let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    (-libm::log(uniform) * mean + 0.5) as Ps
+    Ps((-libm::log(uniform) * mean + 0.5) as u64)
 }
 
 /// A process under way.
@@ -84,18 +84,18 @@ impl Departures {
 
     /// When the bit after `bits` leaves on a ramp from a share of the rate: the integral of the rate up to then is `bits`.
     fn on_ramp(&self, from_percent: u32, over: Duration, bits: u64) -> Ps {
-        let at_rate = self.bit.at(bits) as f64; // time that they take at the full rate
-        let (share, length) = (f64::from(from_percent.min(100)) / 100.0, over.ps() as f64);
+        let at_rate = self.bit.at(Cycles(bits)).as_f64(); // time that they take at the full rate
+        let (share, length) = (f64::from(from_percent.min(100)) / 100.0, over.ps().as_f64());
         let climb = length * (1.0 + share) / 2.0;
         if at_rate >= climb {
-            return (length + at_rate - climb + 0.5) as Ps;
+            return Ps((length + at_rate - climb + 0.5) as u64);
         }
         // share * t + (1 - share) * t^2 / (2 length) = at_rate
         let slope = (1.0 - share) / length;
         if slope <= 0.0 {
-            return at_rate as Ps;
+            return Ps(at_rate as u64);
         }
-        ((libm::sqrt(share * share + 2.0 * slope * at_rate) - share) / slope + 0.5) as Ps
+        Ps(((libm::sqrt(share * share + 2.0 * slope * at_rate) - share) / slope + 0.5) as u64)
     }
 
     /// When the next packet, of `length` bytes, is to leave.
@@ -104,7 +104,7 @@ impl Departures {
         self.count += 1;
         self.bits += u64::from(length) * 8;
         match self.process {
-            Arrivals::Constant => self.start + self.bit.at(before),
+            Arrivals::Constant => self.start + self.bit.at(Cycles(before)),
             Arrivals::Poisson => {
                 let t = self.wanted;
                 self.wanted = t.saturating_add(exponential(&mut self.random, self.mean));
@@ -112,14 +112,14 @@ impl Departures {
             }
             Arrivals::Burst { size } => {
                 if k % u64::from(size.max(1)) == 0 {
-                    self.wanted = self.start + self.bit.at(before);
+                    self.wanted = self.start + self.bit.at(Cycles(before));
                 }
                 self.wanted
             }
             Arrivals::OnOff { on } => {
                 // A period carries as much as its on-time does at the line's rate.
-                let period_bits = self.line_bit.cycle_at_or_after(on.ps()).max(1);
-                self.start + self.bit.at(before / period_bits * period_bits)
+                let period_bits = self.line_bit.cycle_at_or_after(on.ps()).0.max(1);
+                self.start + self.bit.at(Cycles(before / period_bits * period_bits))
             }
             Arrivals::Ramp { from_percent, over } => self.start + self.on_ramp(from_percent, over, before),
         }
@@ -136,7 +136,7 @@ mod tests {
 
     fn departures(process: Arrivals, line: &str, seed: u64) -> Departures {
         let (rate, line) = ("1Gbps".parse().unwrap(), line.parse().unwrap());
-        Departures::new(process, (rate, LENGTH.into()), line, 1000, seed)
+        Departures::new(process, (rate, LENGTH.into()), line, Ps(1000), seed)
     }
 
     fn run(process: Arrivals, line: &str, n: usize, seed: u64) -> Vec<Ps> {
@@ -155,25 +155,25 @@ mod tests {
         for (length, rate) in [(64u32, "3Gbps"), (1518, "7Gbps"), (777, "123456789bps"), (64, "400Gbps")] {
             let rate: BitRate = rate.parse().unwrap();
             let line = "400Gbps".parse().unwrap();
-            let mut d = Departures::new(Arrivals::Constant, (rate, length.into()), line, 7, 0);
+            let mut d = Departures::new(Arrivals::Constant, (rate, length.into()), line, Ps(7), 0);
             let k = 1_000_000_000u64;
             (d.count, d.bits) = (k, k * u64::from(length) * 8);
             let exact = u128::from(k) * u128::from(length) * 8 * 1_000_000_000_000 / u128::from(rate.bits_per_second());
-            assert_eq!(u128::from(d.next(length) - 7), exact, "{length} B at {rate}");
+            assert_eq!(u128::from((d.next(length) - Ps(7)).0), exact, "{length} B at {rate}");
         }
     }
 
     #[test]
     fn constant_follows_bits() {
         let mut d = departures(Arrivals::Constant, "100Gbps", 0);
-        assert_eq!([125, 250, 125, 125].map(|l| d.next(l)), [1000, 1_001_000, 3_001_000, 4_001_000]);
+        assert_eq!([125, 250, 125, 125].map(|l| d.next(l).0), [1000, 1_001_000, 3_001_000, 4_001_000]);
     }
 
     #[test]
     fn poisson_has_the_moments_of_its_name() {
         let n = 1_000_000;
         let times = run(Arrivals::Poisson, "1000000Gbps", n, 5);
-        let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+        let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]).as_f64()).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         let beyond = gaps.iter().filter(|&&g| g > 3e6).count() as f64 / gaps.len() as f64;
@@ -187,22 +187,22 @@ mod tests {
     #[test]
     fn nothing_leaves_before_the_line_is_free() {
         let times = run(Arrivals::Poisson, "1.1Gbps", 100_000, 1);
-        assert!(times.windows(2).all(|w| w[1] - w[0] >= 909_090));
-        let mean = (times[99_999] - times[0]) as f64 / 99_999.0;
+        assert!(times.windows(2).all(|w| w[1] - w[0] >= Ps(909_090)));
+        let mean = (times[99_999] - times[0]).as_f64() / 99_999.0;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "and still the rate is kept: {mean}");
     }
 
     #[test]
     fn bursts_are_back_to_back() {
         let times = run(Arrivals::Burst { size: 3 }, "10Gbps", 7, 0);
-        assert_eq!(times, [0, 100_000, 200_000, 3_000_000, 3_100_000, 3_200_000, 6_000_000].map(|t| t + 1000));
+        assert_eq!(times, [0, 100_000, 200_000, 3_000_000, 3_100_000, 3_200_000, 6_000_000].map(|t| Ps(t + 1000)));
     }
 
     /// Ten packets in a microsecond at ten times the rate, then nine microseconds of nothing.
     #[test]
     fn on_and_off() {
         let times = run(Arrivals::OnOff { on: "1us".parse().unwrap() }, "10Gbps", 30, 0);
-        let expected: Vec<Ps> = (0..30u64).map(|k| 1000 + k / 10 * 10_000_000 + k % 10 * 100_000).collect();
+        let expected: Vec<Ps> = (0..30u64).map(|k| Ps(1000 + k / 10 * 10_000_000 + k % 10 * 100_000)).collect();
         assert_eq!(times, expected);
     }
 
@@ -211,11 +211,11 @@ mod tests {
     fn ramps() {
         let ramp = Arrivals::Ramp { from_percent: 0, over: "1ms".parse().unwrap() };
         let times = run(ramp, "100Gbps", 2000, 0);
-        let by = |t: Ps| times.iter().filter(|&&d| d - 1000 < t).count() as f64;
+        let by = |t: Ps| times.iter().filter(|&&d| d - Ps(1000) < t).count() as f64;
         for (t, packets) in
             [(250_000_000, 31.25), (500_000_000, 125.0), (1_000_000_000, 500.0), (2_000_000_000, 1500.0)]
         {
-            assert!((by(t) - packets).abs() <= 2.0, "{} packets by {t} ps, {packets} expected", by(t));
+            assert!((by(Ps(t)) - packets).abs() <= 2.0, "{} packets by {t} ps, {packets} expected", by(Ps(t)));
         }
         let half = run(Arrivals::Ramp { from_percent: 100, over: "1ms".parse().unwrap() }, "100Gbps", 100, 0);
         assert_eq!(half, run(Arrivals::Constant, "100Gbps", 100, 0), "from all to all is no ramp");

@@ -51,11 +51,11 @@ impl Clients {
     pub fn new(spec: &ClosedLoop, start: Ps, seed: u64) -> Self {
         let n = spec.clients.clamp(1, CLIENTS_MAX);
         let mut random = Pcg64::seed_from_u64(seed);
-        let spread = |r: u64| ((u128::from(r) * u128::from(spec.think.ps())) >> 64) as Ps;
+        let spread = |r: u64| Ps(((u128::from(r) * u128::from(spec.think.ps().0)) >> 64) as u64);
         let agenda = (0..n).map(|c| Reverse((start.saturating_add(spread(random.next_u64())), c, NONE))).collect();
         let mut owners = FxHashMap::default();
         owners.reserve(2 * n as usize);
-        Self { spec: *spec, agenda, waiting: vec![(NONE, 0); n as usize], owners, random, given_up: 0 }
+        Self { spec: *spec, agenda, waiting: vec![(NONE, Ps::ZERO); n as usize], owners, random, given_up: 0 }
     }
 
     /// Who sends next, and when, unless an answer comes before.
@@ -76,7 +76,7 @@ impl Clients {
             self.given_up += 1;
             self.owners.remove(&request);
         }
-        let deadline = t.saturating_add(self.spec.timeout.ps().max(1));
+        let deadline = t.saturating_add(self.spec.timeout.ps().max(Ps(1)));
         self.waiting[client as usize] = (id, deadline);
         self.owners.insert(id, client);
         self.agenda.push(Reverse((deadline, client, id)));
@@ -89,9 +89,9 @@ impl Clients {
             return false; // the next request has left
         }
         self.owners.remove(&id);
-        self.waiting[client as usize] = (NONE, 0);
+        self.waiting[client as usize] = (NONE, Ps::ZERO);
         let think = self.spec.think.ps();
-        let think = if self.spec.exponential { exponential(&mut self.random, think as f64) } else { think };
+        let think = if self.spec.exponential { exponential(&mut self.random, think.as_f64()) } else { think };
         self.agenda.push(Reverse((t.saturating_add(think), client, NONE)));
         true
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn throughput_follows_littles_law() {
         for exponential in [false, true] {
-            let mut c = Clients::new(&spec(8, "3us", exponential), 0, 1);
+            let mut c = Clients::new(&spec(8, "3us", exponential), Ps::ZERO, 1);
             let mut answers: BinaryHeap<Reverse<(Ps, u64)>> = BinaryHeap::new();
             let (mut id, end) = (0, 20_000_000_000);
             loop {
@@ -119,11 +119,11 @@ mod tests {
                     assert!(c.answered(answered, at));
                     continue;
                 }
-                if t >= end {
+                if t >= Ps(end) {
                     break;
                 }
                 c.sent(id, t);
-                answers.push(Reverse((t + 1_000_000, id)));
+                answers.push(Reverse((t + Ps::from_us(1), id)));
                 id += 1;
             }
             // 8 clients, 4 us a cycle, 20 ms.
@@ -134,16 +134,16 @@ mod tests {
 
     #[test]
     fn a_lost_request_is_given_up() {
-        let mut c = Clients::new(&spec(1, "0ns", false), 500, 1);
-        assert_eq!(c.next(), (500, 0));
-        c.sent(7, 500);
-        assert_eq!(c.next(), (10_000_500, 0), "its time-out");
-        c.sent(8, 10_000_500);
+        let mut c = Clients::new(&spec(1, "0ns", false), Ps(500), 1);
+        assert_eq!(c.next(), (Ps(500), 0));
+        c.sent(7, Ps(500));
+        assert_eq!(c.next(), (Ps(10_000_500), 0), "its time-out");
+        c.sent(8, Ps(10_000_500));
         assert_eq!(c.given_up, 1);
-        assert!(!c.answered(7, 10_000_600), "too late");
-        assert!(c.answered(8, 10_000_700));
-        assert_eq!(c.next(), (10_000_700, 0));
-        c.sent(9, 10_000_700);
-        assert_eq!(c.next(), (20_000_700, 0), "the answered request's time-out is void");
+        assert!(!c.answered(7, Ps(10_000_600)), "too late");
+        assert!(c.answered(8, Ps(10_000_700)));
+        assert_eq!(c.next(), (Ps(10_000_700), 0));
+        c.sent(9, Ps(10_000_700));
+        assert_eq!(c.next(), (Ps(20_000_700), 0), "the answered request's time-out is void");
     }
 }

@@ -98,11 +98,11 @@ mod tests {
         tcp[16..18].copy_from_slice(&46u16.to_be_bytes());
         assert_eq!(payload(&tcp), 6);
         let mut far = Far::default();
-        far.brings(7, udp(3));
-        far.takes(9, &udp(4));
+        far.brings(Ps(7), udp(3));
+        far.takes(Ps(9), &udp(4));
         assert_eq!((far.stats.payload_in, far.stats.payload_out), (3, 4));
-        assert_eq!((far.next().map(|f| f.0), far.next()), (Some(7), None));
-        assert_eq!(far.outgoing().map(|f| f.0).collect::<Vec<_>>(), [9]);
+        assert_eq!((far.next().map(|f| f.0), far.next()), (Some(Ps(7)), None));
+        assert_eq!(far.outgoing().map(|f| f.0).collect::<Vec<_>>(), [Ps(9)]);
     }
 
     proptest! {

@@ -288,7 +288,7 @@ impl Frames {
         let l4_length = self.set_headers(packet);
         let (f, at, p) = (&mut self.template, self.places, self.probe);
         f[p + 2..p + 10].copy_from_slice(&packet.id.to_le_bytes());
-        f[p + 10..p + 18].copy_from_slice(&packet.departed.to_le_bytes());
+        f[p + 10..p + 18].copy_from_slice(&packet.departed.0.to_le_bytes());
         let source = word_sum(&f[at.source..at.source + 4]);
         if !at.v6 {
             let header = checksum(self.header_sum + source + word_sum(&f[16..18]));
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     fn packet(id: u64, length: u32, flow: u32) -> Packet {
-        Packet { id, departed: 123_456_789, length, flow, kind: Kind::Built }
+        Packet { id, departed: Ps(123_456_789), length, flow, kind: Kind::Built }
     }
 
     fn frames(traffic: Traffic, internet: Internet, vary: Vary, shortest: u32, offset: u32) -> Result<Frames, String> {

@@ -19,7 +19,7 @@ use super::stack::Stack;
 use super::FCS;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use wiretime_base::{BitRate, Ps, PS_PER_S};
+use wiretime_base::{BitRate, Ps};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
@@ -181,7 +181,7 @@ impl Generator {
             frames,
             lengths,
             picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,
-            pace: Pace::Captured(0),
+            pace: Pace::Captured(Ps::ZERO),
             replay: None,
             store: load.store.as_ref().map(|s| StoreClients::new(s, load.seed)).transpose()?,
             iperf: load.iperf.as_ref().map(|s| Iperf::new(s, load.seed)).transpose()?,
@@ -204,7 +204,7 @@ impl Generator {
 
     /// The cable is so long.
     pub fn set_cable(&mut self, latency: Ps) {
-        let bits = u128::from(self.link.0.bits_per_second()) * u128::from(latency) / u128::from(PS_PER_S);
+        let bits = u128::from(self.link.0.bits_per_second()) * u128::from(latency.0) / u128::from(Ps::from_s(1).0);
         self.refill = REFILL + (bits as u64 / FULL_FRAME) as usize;
     }
 
@@ -223,7 +223,7 @@ impl Generator {
         }
         self.pace = match (&l.clients, l.play) {
             (Some(spec), _) => Pace::Closed(Clients::new(spec, t, l.seed)),
-            _ if l.far => Pace::Captured(0),
+            _ if l.far => Pace::Captured(Ps::ZERO),
             (None, Some(Play { clock: TraceClock::Captured { .. }, .. })) => Pace::Captured(t),
             (None, _) => Pace::Open(Departures::new(l.arrivals, (l.rate, l.mean_length()), self.link.0, t, l.seed)),
         };
@@ -298,7 +298,7 @@ impl Generator {
             return;
         }
         let destination = self.frames.destination();
-        let (mut captured, own) = (0, &mut self.own);
+        let (mut captured, own) = (Ps::ZERO, &mut self.own);
         if let Some(far) = &mut self.far {
             let Some((at, bytes)) = far.next() else { return };
             self.own_bytes = bytes;
@@ -559,12 +559,12 @@ mod tests {
         Generator::new(&load(sizes, rate), 1, (line.parse().unwrap(), 20), [2; 6])
     }
 
-    fn take(g: &mut Generator, n: usize) -> Vec<(u64, Ps, u32, u32)> {
+    fn take(g: &mut Generator, n: usize) -> Vec<(u64, u64, u32, u32)> {
         (0..n)
             .map(|_| {
                 let p = g.next();
-                g.advance(0);
-                (p.id & 0xff, p.departed, p.length, p.flow)
+                g.advance(Ps::ZERO);
+                (p.id & 0xff, p.departed.0, p.length, p.flow)
             })
             .collect()
     }
@@ -573,9 +573,9 @@ mod tests {
     fn packets_in_turn() {
         let mut g = generator(Sizes::Fixed { size: 256 }, "40Gbps", "100Gbps").unwrap();
         assert_eq!((g.next().id >> ID_BITS, g.next().departed), (1, Ps::MAX));
-        g.trickle_at(10, 500_000);
+        g.trickle_at(Ps(10), Ps::from_ns(500));
         assert_eq!(take(&mut g, 2), [(0, 10, 256, 0), (1, 500_010, 256, 1)]);
-        g.start_at(1_000_000);
+        g.start_at(Ps::from_us(1));
         // 2048 bits at 40 Gb/s are 51.2 ns.
         let expected = [(2, 1_000_000, 256, 0), (3, 1_051_200, 256, 1), (4, 1_102_400, 256, 2), (5, 1_153_600, 256, 0)];
         assert_eq!(take(&mut g, 4), expected);
@@ -586,7 +586,7 @@ mod tests {
     fn a_mix_keeps_the_rate() {
         let sizes = Sizes::Mix { parts: vec![(64, 7), (570, 4), (1518, 1)] };
         let mut g = generator(sizes.clone(), "10Gbps", "100Gbps").unwrap();
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         let list = take(&mut g, 12_001);
         let bits = (12_000.0 * sizes.mean() * 8.0) as u64;
         assert_eq!(list[12_000].1, bits * 100, "ten bits a nanosecond");
@@ -596,7 +596,7 @@ mod tests {
     #[test]
     fn another_load_goes_on_numbering() {
         let mut g = generator(Sizes::Fixed { size: 256 }, "40Gbps", "100Gbps").unwrap();
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         take(&mut g, 5);
         let mut load = g.load.clone();
         load.sizes = Sizes::Fixed { size: 63 };
@@ -604,7 +604,7 @@ mod tests {
         load.sizes = Sizes::Fixed { size: 1000 };
         load.seed = 1;
         g.change(&load).unwrap();
-        g.start_at(500_000);
+        g.start_at(Ps::from_ns(500));
         assert_eq!(take(&mut g, 2), [(5, 500_000, 1000, 0), (6, 700_000, 1000, 1)]);
     }
 
@@ -612,7 +612,7 @@ mod tests {
     fn so_many_and_no_more() {
         let mut g = generator(Sizes::Fixed { size: 64 }, "10Gbps", "100Gbps").unwrap();
         g.load.packets = Some(2);
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         assert!(!g.exhausted());
         assert_eq!(take(&mut g, 2).len(), 2);
         assert!(g.exhausted());
@@ -622,7 +622,7 @@ mod tests {
     #[test]
     fn line_rate_is_the_limit() {
         let mut g = generator(Sizes::Fixed { size: 64 }, "100Gbps", "100Gbps").unwrap();
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         assert!(g.line_limited);
         assert_eq!(take(&mut g, 1001)[1000].1, 6_720_000, "84 bytes on the line");
         let refused = |sizes, rate| generator(sizes, rate, "100Gbps").err().unwrap();
@@ -634,7 +634,7 @@ mod tests {
     #[test]
     fn four_hundred_gigabits() {
         let mut g = generator(Sizes::Fixed { size: 64 }, "400Gbps", "400Gbps").unwrap();
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         let list = take(&mut g, 1_000_000);
         assert!(list.iter().enumerate().all(|(k, p)| p.1 == k as u64 * 84 * 8 * 1000 / 400));
     }
@@ -643,7 +643,7 @@ mod tests {
     #[test]
     fn answers_take_their_place() {
         let mut g = generator(Sizes::Fixed { size: 64 }, "100Gbps", "100Gbps").unwrap();
-        g.start_at(1000);
+        g.start_at(Ps(1000));
         take(&mut g, 2);
         let arp = [
             &[0xff; 6][..],
@@ -653,16 +653,16 @@ mod tests {
             &[10, 0, 0, 1],
         ]
         .concat();
-        assert!(g.asked(&arp, 2000) && !g.asked(&[0; 60], 3000));
+        assert!(g.asked(&arp, Ps(2000)) && !g.asked(&[0; 60], Ps(3000)));
         let list: Vec<Packet> = (0..3)
             .map(|_| {
                 let p = g.next();
-                g.advance(0);
+                g.advance(Ps::ZERO);
                 p
             })
             .collect();
         assert_eq!(list.iter().map(|p| p.kind == Kind::Answer).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!(list.iter().map(|p| p.departed).collect::<Vec<_>>(), [2, 3, 4].map(|k| 1000 + k * 6720));
+        assert_eq!(list.iter().map(|p| p.departed).collect::<Vec<_>>(), [2, 3, 4].map(|k| Ps(1000 + k * 6720)));
         assert_eq!((list[0].id >> ID_BITS, list[1].id & 0xff), (0x81, 2));
         assert_eq!(g.frame(&list[0])[20..22], [0, 2]);
     }
@@ -673,10 +673,10 @@ mod tests {
         let timeout = "1ms".parse().unwrap();
         l.clients = Some(ClosedLoop { clients: 2, think: "0ns".parse().unwrap(), exponential: false, timeout });
         let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
-        g.start_at(0);
+        g.start_at(Ps::ZERO);
         assert_eq!(take(&mut g, 2), [(0, 0, 64, 0), (1, 6720, 64, 1)]);
-        assert_eq!(g.next().departed, 1_000_000_000, "a time-out");
-        assert!(g.returned(1, 50_000) && !g.returned(1, 50_000));
+        assert_eq!(g.next().departed, Ps::from_ms(1), "a time-out");
+        assert!(g.returned(1, Ps::from_ns(50)) && !g.returned(1, Ps::from_ns(50)));
         assert_eq!(take(&mut g, 1), [(2, 50_000, 64, 1)]);
     }
 
@@ -685,7 +685,7 @@ mod tests {
     impl Source for Long {
         fn fill(&mut self, block: &mut Block) {
             for _ in 0..10.min(100 - self.0) {
-                block.push(self.0 * 1000, &[self.0 as u8; 80], &[], 80);
+                block.push(Ps(self.0 * 1000), &[self.0 as u8; 80], &[], 80);
                 self.0 += 1;
             }
         }
@@ -701,13 +701,13 @@ mod tests {
         l.play = Some(Play { clock: TraceClock::Captured { millionths: 1_000_000 }, loops: 1, mean_length: 84.0 });
         let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
         g.set_source(Box::new(Long(0)));
-        g.start_at(7);
+        g.start_at(Ps(7));
         let mut waiting = VecDeque::new();
         for k in 0..100u64 {
             let p = g.next();
             // 84 B and the gap take 8.32 ns: more than the distance.
-            assert_eq!((p.id, p.length, p.departed), (k, 84, 7 + k * 8320));
-            g.advance(0);
+            assert_eq!((p.id, p.length, p.departed), (k, 84, Ps(7 + k * 8320)));
+            g.advance(Ps::ZERO);
             assert_eq!(g.headers(&p)[..7], [2, 2, 2, 2, 2, 2, k as u8]);
             if k % 3 == 0 {
                 g.refused(&p);

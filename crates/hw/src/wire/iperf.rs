@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::State;
 use std::collections::VecDeque;
-use wiretime_base::{BitRate, Bytes, Duration, Ps, PS_PER_S};
+use wiretime_base::{BitRate, Bytes, Duration, Ps};
 
 /// Protocol of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -50,9 +50,9 @@ const DATAGRAM: std::ops::RangeInclusive<u32> = 16..=1472;
 const COOKIE: &[u8; 37] = b"wiretimewiretimewiretimewiretime1234\0";
 const CONTROL_BUFFER: usize = 1 << 16;
 /// From the last acknowledgement to telling the end: the server reads what its socket still holds.
-const GRACE: Ps = 20_000_000_000;
+const GRACE: Ps = Ps::from_ms(20);
 /// Between entries of the time series, and how many are kept.
-const STEP: Ps = 100_000_000;
+const STEP: Ps = Ps::from_us(100);
 const STEPS_MAX: usize = 20_000;
 /// iperf3's first words over UDP.
 const HELLO: [u8; 4] = 0x3637_3839u32.to_le_bytes();
@@ -246,7 +246,7 @@ impl Iperf {
             seen: Default::default(),
             arrived: VecDeque::new(),
             taken_at: Ps::MAX,
-            begin: 0,
+            begin: Ps::ZERO,
             over: false,
             report: IperfReport::default(),
             scratch: vec![0; spec.length.max(2048) as usize],
@@ -284,7 +284,7 @@ impl Iperf {
                 self.report.retransmissions.1 += 1;
             }
             if let Some(trip) = self.trip.take_if(|trip| trip.ends_with(&s)) {
-                self.trips = (self.trips.0 + t.saturating_sub(trip.since) as f64, self.trips.1 + 1);
+                self.trips = (self.trips.0 + t.saturating_sub(trip.since).as_f64(), self.trips.1 + 1);
             }
         }
         self.arrived.push_back((t, frame.to_vec()));
@@ -356,14 +356,14 @@ impl Iperf {
             _ => "running".into(),
         };
         r.round_trip_ns = (self.trips.1 > 0).then(|| self.trips.0 / self.trips.1 as f64 / 1000.0);
-        (r.series_begin_ns, r.series_step_ns) = (self.begin as f64 / 1000.0, STEP as f64 / 1000.0);
+        (r.series_begin_ns, r.series_step_ns) = (self.begin.as_f64() / 1000.0, STEP.as_f64() / 1000.0);
         r
     }
 
     fn note(&mut self, t: Ps) {
         let r = &mut self.report;
         let retransmissions = r.retransmissions.0 + r.retransmissions.1;
-        while r.series.len() < STEPS_MAX && t >= self.begin + (r.series.len() as Ps + 1) * STEP {
+        while r.series.len() < STEPS_MAX && t >= self.begin + (r.series.len() as u64 + 1) * STEP {
             r.series.push([r.sent, r.received, retransmissions]);
         }
     }
@@ -462,7 +462,7 @@ impl Iperf {
                         let own = if i == 0 { bytes } else { 0 };
                         json!({ "id": if i == 0 { 1 } else { i + 2 }, "bytes": own, "retransmits": 0, "jitter": 0.0,
                                 "errors": 0, "omitted_errors": 0, "packets": self.number, "omitted_packets": 0,
-                                "start_time": 0, "end_time": t.saturating_sub(self.begin) as f64 / PS_PER_S as f64 })
+                                "start_time": 0, "end_time": t.saturating_sub(self.begin).seconds() })
                     })
                     .collect();
                 self.say_json(&json!({
@@ -586,7 +586,7 @@ impl Iperf {
         while self.stage == Stage::Running && !self.spec.reverse && t >= self.next_datagram {
             self.number += 1;
             let mut data = std::mem::take(&mut self.scratch);
-            let (seconds, rest) = (t / PS_PER_S, t % PS_PER_S / 1_000_000);
+            let (seconds, rest) = (t / Ps::from_s(1), (t % Ps::from_s(1)).us());
             data[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
             data[4..8].copy_from_slice(&(rest as u32).to_be_bytes());
             data[8..16].copy_from_slice(&self.number.to_be_bytes());

@@ -50,7 +50,7 @@ const OUTSTANDING_MAX: usize = 1 << 18;
 const PARTS_MAX: usize = 1024;
 const ROUNDS: u32 = 3;
 /// A set that is not acknowledged by then is taken for lost.
-const LOST_AFTER: Ps = 5_000_000_000;
+const LOST_AFTER: Ps = Ps::from_ms(5);
 const KEY_SEED: u64 = 0x6b65_7973;
 const POPULARITY_SEED: u64 = 0x706f_7075;
 const MIX_SEED: u64 = 0x6d69_7865;
@@ -196,7 +196,7 @@ impl StoreClients {
             filled: 0,
             rounds: 0,
             load: 0,
-            now: 0,
+            now: Ps::ZERO,
             versions: vec![Vec::new(); spec.keys as usize],
             latest: vec![0; spec.keys as usize],
             outstanding: FxHashMap::default(),
@@ -381,7 +381,7 @@ impl StoreClients {
         }
         // Gets that left before may still find them; those have been answered long since where many follow.
         if versions.len() > 64 {
-            versions.retain(|v| v.replaced == Ps::MAX || t - v.replaced < 1_000_000_000_000);
+            versions.retain(|v| v.replaced == Ps::MAX || t - v.replaced < Ps::from_s(1));
         }
     }
 
@@ -450,7 +450,7 @@ mod tests {
     fn ask(c: &mut StoreClients, n: u64) -> Vec<u8> {
         let mut f = Vec::new();
         c.make(n, n as u32 % 7, [2; 6], &mut f);
-        c.sent(&f, n * 1000);
+        c.sent(&f, Ps(n * 1000));
         f
     }
 
@@ -464,7 +464,7 @@ mod tests {
                 assert!(crate::nic::check_frame(&request).l4_checked && !crate::nic::check_frame(&request).l4_bad);
                 // The last datagram first.
                 for a in answers(&request, &mut store, cut).iter().rev() {
-                    c.heard(a, n * 1000 + 500);
+                    c.heard(a, Ps(n * 1000 + 500));
                 }
             }
             let s = c.stats;
@@ -493,8 +493,8 @@ mod tests {
                 a[text..text + 5].copy_from_slice(b"END\r\n");
                 missed += 1;
             }
-            c.heard(&a, n * 1000 + 1);
-            c.heard(&a, n * 1000 + 2); // twice
+            c.heard(&a, Ps(n * 1000 + 1));
+            c.heard(&a, Ps(n * 1000 + 2)); // twice
         }
         assert_eq!((c.stats.wrong, c.stats.misses, c.stats.unexpected), (wrong, missed, 2000));
         assert_eq!(c.stats.hits, c.stats.gets - wrong - missed);
@@ -507,17 +507,17 @@ mod tests {
         let mut store = FxHashMap::default();
         let first = ask(&mut c, 0);
         let stored = answers(&first, &mut store, 1400);
-        c.heard(&stored[0], 10);
+        c.heard(&stored[0], Ps(10));
         let old = store.clone();
         let second = ask(&mut c, 1);
         let acknowledged = answers(&second, &mut store, 1400);
         c.spec.get_percent = 100;
         let early = ask(&mut c, 2);
-        c.heard(&acknowledged[0], 2500);
+        c.heard(&acknowledged[0], Ps(2500));
         let late = ask(&mut c, 3);
-        c.heard(&answers(&early, &mut old.clone(), 1400)[0], 4000);
+        c.heard(&answers(&early, &mut old.clone(), 1400)[0], Ps(4000));
         assert_eq!((c.stats.hits, c.stats.wrong), (1, 0), "it left before the set was acknowledged");
-        c.heard(&answers(&late, &mut old.clone(), 1400)[0], 4000);
+        c.heard(&answers(&late, &mut old.clone(), 1400)[0], Ps(4000));
         assert_eq!((c.stats.hits, c.stats.wrong), (1, 1));
     }
 

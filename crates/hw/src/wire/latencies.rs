@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use wiretime_base::Ps;
 
 /// Longest latency that the histogram tells apart: one second.
-const LONGEST: Ps = 1_000_000_000_000;
+const LONGEST: Ps = Ps::from_s(1);
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Latencies of some packets.
@@ -23,11 +23,11 @@ pub struct Latencies {
 impl Default for Latencies {
     fn default() -> Self {
         Self {
-            histogram: Histogram::new_with_bounds(1, LONGEST, SIGNIFICANT_DIGITS).expect("bounds are constants"),
+            histogram: Histogram::new_with_bounds(1, LONGEST.0, SIGNIFICANT_DIGITS).expect("bounds are constants"),
             sum: 0,
             squares: 0.0,
             count: 0,
-            max: 0,
+            max: Ps::ZERO,
         }
     }
 }
@@ -36,9 +36,9 @@ impl Latencies {
     /// Counts one.
     #[inline]
     pub fn record(&mut self, latency: Ps) {
-        self.histogram.saturating_record(latency.max(1));
-        self.sum += u128::from(latency);
-        let ns = latency as f64 / 1000.0;
+        self.histogram.saturating_record(latency.0.max(1));
+        self.sum += u128::from(latency.0);
+        let ns = latency.as_f64() / 1000.0;
         self.squares += ns * ns;
         self.count += 1;
         self.max = self.max.max(latency);
@@ -75,12 +75,12 @@ impl Latencies {
     /// At a quantile, to three digits.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Ps {
-        self.histogram.value_at_quantile(q).min(self.max)
+        Ps(self.histogram.value_at_quantile(q)).min(self.max)
     }
     /// The filled buckets: highest value in ps, count.
     #[must_use]
-    pub fn buckets(&self) -> Vec<(u64, u64)> {
-        self.histogram.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+    pub fn buckets(&self) -> Vec<(Ps, u64)> {
+        self.histogram.iter_recorded().map(|v| (Ps(v.value_iterated_to()), v.count_at_value())).collect()
     }
     /// The histogram (of ps) as HdrHistogram's tools in any language read it: compressed V2 format in base64.
     #[must_use]
@@ -102,12 +102,12 @@ mod tests {
     fn moments_and_quantiles() {
         let mut l = Latencies::default();
         assert_eq!((l.count(), l.mean(), l.deviation()), (0, 0.0, 0.0));
-        (1..=1000u64).for_each(|us| l.record(us * 1_000_000));
+        (1..=1000u64).for_each(|us| l.record(Ps(us * 1_000_000)));
         assert_eq!(l.count(), 1000);
         assert!((l.mean() / 1e6 - 500.5).abs() < 1e-9);
         assert!((l.deviation() / 1e6 - 288.675).abs() < 0.001, "{}", l.deviation());
         for (q, us) in [(0.5, 500.0), (0.9, 900.0), (0.9999, 1000.0)] {
-            assert!((l.quantile(q) as f64 / 1e6 / us - 1.0).abs() < 0.002, "{q}");
+            assert!((l.quantile(q).as_f64() / 1e6 / us - 1.0).abs() < 0.002, "{q}");
         }
         let bytes = base64::engine::general_purpose::STANDARD.decode(l.encoded()).unwrap();
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();

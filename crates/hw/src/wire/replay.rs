@@ -113,10 +113,10 @@ impl Replay {
             next: 0,
             play: Play { clock, loops: 1, mean_length: 64.0 },
             pass: 0,
-            first: 0,
-            latest: 0,
+            first: Ps::ZERO,
+            latest: Ps::ZERO,
             count: 0,
-            offset: 0,
+            offset: Ps::ZERO,
             flows: FxHashMap::default(),
         }
     }
@@ -125,7 +125,7 @@ impl Replay {
     pub fn start(&mut self, play: Play) {
         self.source.rewind();
         self.block.clear();
-        let (next, pass, count, offset) = (0, 0, 0, 0);
+        let (next, pass, count, offset) = (0, 0, 0, Ps::ZERO);
         (self.play, self.next, self.pass, self.count, self.offset) = (play, next, pass, count, offset);
     }
 
@@ -134,7 +134,7 @@ impl Replay {
             TraceClock::Captured { millionths } => millionths.max(1),
             TraceClock::Rate => ONE,
         };
-        (u128::from(time) * u128::from(ONE) / u128::from(millionths)).min(u128::from(Ps::MAX >> 1)) as Ps
+        Ps((u128::from(time.0) * u128::from(ONE) / u128::from(millionths)).min(u128::from(u64::MAX >> 1)) as u64)
     }
 
     /// The next packet: its bytes into `into`; returns its time from the start of the traffic, and its flow.
@@ -232,7 +232,7 @@ mod tests {
             // Two blocks.
             for i in [self.0, self.0 + 1] {
                 if let Some(us) = [0, 3, 2].get(i) {
-                    block.push(5_000_000 + us * 1_000_000, &[i as u8; 20], &[], 20);
+                    block.push(Ps(5_000_000 + us * 1_000_000), &[i as u8; 20], &[], 20);
                 }
             }
             self.0 += 2;
@@ -242,14 +242,14 @@ mod tests {
         }
     }
 
-    fn played(millionths: u64, loops: u32, n: usize) -> Vec<(Ps, u8)> {
+    fn played(millionths: u64, loops: u32, n: usize) -> Vec<(u64, u8)> {
         let mut r = Replay::new(Box::new(Three(0)));
         r.start(Play { clock: TraceClock::Captured { millionths }, loops, mean_length: 64.0 });
         let mut bytes = Vec::new();
         let mut one = || {
             let (t, _) = r.next(&mut bytes, [9; 6])?;
             assert_eq!((bytes.len(), &bytes[..6]), (60, &[9; 6][..]));
-            Some((t / 1000, bytes[6]))
+            Some((t.ns(), bytes[6]))
         };
         (0..n).map_while(|_| one()).collect()
     }

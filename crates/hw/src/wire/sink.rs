@@ -120,7 +120,7 @@ impl Sink {
             return None;
         }
         let word = |at: usize| probe[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
-        let found = Probe { id: word(2), departed: word(10) };
+        let found = Probe { id: word(2), departed: Ps(word(10)) };
         (found.departed <= t).then_some(found)
     }
 
@@ -156,11 +156,11 @@ mod tests {
         frame[42..44].copy_from_slice(&MAGIC);
         frame[44] = 7;
         frame[52..60].copy_from_slice(&1000u64.to_le_bytes());
-        assert_eq!(sink.probe(&frame, 5000), Some(Probe { id: 7, departed: 1000 }));
-        assert_eq!(sink.probe(&frame, 999), None, "before it left");
-        assert_eq!(sink.probe(&frame[..59], 5000), None, "cut");
+        assert_eq!(sink.probe(&frame, Ps(5000)), Some(Probe { id: 7, departed: Ps(1000) }));
+        assert_eq!(sink.probe(&frame, Ps(999)), None, "before it left");
+        assert_eq!(sink.probe(&frame[..59], Ps(5000)), None, "cut");
         frame[42] = 0;
-        assert_eq!(sink.probe(&frame, 5000), None);
+        assert_eq!(sink.probe(&frame, Ps(5000)), None);
     }
 
     #[test]

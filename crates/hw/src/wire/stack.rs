@@ -23,7 +23,7 @@ const PREFIX: u8 = 8;
 const MTU: usize = 1500;
 /// The option of RFC 7323 with its padding.
 const STAMP_BYTES: u16 = 12;
-const US: Ps = 1_000_000;
+const US: Ps = Ps::from_us(1);
 /// Below the time after which a sender probes for a lost tail.
 const ACK_DELAY_MS: u64 = 1;
 /// Datagrams that wait in a socket.
@@ -142,7 +142,7 @@ impl Stack {
             let [a, b, c, d] = HERE;
             let _ = list.push(IpCidr::new(IpAddress::v4(a, b, c, d), PREFIX));
         });
-        Self { interface, sockets: SocketSet::new(Vec::new()), wire, now: 0, next_port: 49_152 }
+        Self { interface, sockets: SocketSet::new(Vec::new()), wire, now: Ps::ZERO, next_port: 49_152 }
     }
 
     /// Whether a frame is for it: ARP and IPv4.
@@ -224,6 +224,6 @@ impl Stack {
     #[must_use]
     pub fn wakes(&mut self) -> Ps {
         let at = self.interface.poll_at(instant(self.now), &self.sockets);
-        at.map_or(Ps::MAX, |at| (at.total_micros().max(0) as Ps).saturating_mul(US).max(self.now + US))
+        at.map_or(Ps::MAX, |at| US.saturating_mul(at.total_micros().max(0) as u64).max(self.now + US))
     }
 }

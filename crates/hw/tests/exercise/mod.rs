@@ -192,14 +192,14 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
         let core = &mut cores[who];
         core.run(block, 0, ops.len(), &events, Some((2 << 30) + next), &mut memory, &mut Pages);
         if turn % 1000 == 999 {
-            let later = core.now() + 3_000_000;
+            let later = core.now() + Ps::from_us(3);
             core.idle_until(later);
         }
-        signature.extend(core.device_stores.drain(..).map(|s| s.time));
-        memory.reached(cores.iter().map(Core::now).min().unwrap_or(0));
+        signature.extend(core.device_stores.drain(..).map(|s| s.time.0));
+        memory.reached(cores.iter().map(Core::now).min().unwrap_or(Ps::ZERO));
     }
     for (i, core) in cores.iter().enumerate() {
-        signature.push(core.now());
+        signature.push(core.now().0);
         values(signature, &core.stats());
         values(signature, &core.stall_stats());
         values(signature, &core.tlb_stats());
@@ -225,23 +225,23 @@ fn strides(p: &Platform, signature: &mut Vec<u64>) {
         let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
         core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
     }
-    signature.push(core.now());
+    signature.push(core.now().0);
     values(signature, memory.private_stats(0));
 }
 
-const STEP: Ps = 400_000;
+const STEP: Ps = Ps::from_ns(400);
 
 /// A NIC that forwards what comes, by a driver that looks every 400 ns: `burst` packets at most.
 fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
     let load =
         Load { sizes: Sizes::Fixed { size: length }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
     let mut host = Host::new(p, &load, 256, true).expect("a host");
-    host.offer(0, 1_000_000_000);
-    let mut now = 0;
+    host.offer(Ps::ZERO, Ps::from_ms(1));
+    let mut now = Ps::ZERO;
     for step in 0..600 {
         now += STEP;
         host.advance(now);
-        host.touch(step * 1200);
+        host.touch(wiretime_base::Cycles(step * 1200));
         host.poll(now, burst);
     }
     let nics = host.machine.nics.borrow();
@@ -252,7 +252,7 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
     values(signature, host.machine.memory.stats());
     values(signature, host.machine.memory.dram_stats());
     let sink = &nics.books.sink.latencies;
-    signature.extend([sink.count(), sink.max(), sink.quantile(0.5), sink.mean() as u64]);
+    signature.extend([sink.count(), sink.max().0, sink.quantile(0.5).0, sink.mean() as u64]);
 }
 
 /// Everything that `p` makes of the load.

@@ -14,9 +14,9 @@ use wiretime_hw::wire::{Flows, Generator, Load, Sink, Sizes};
 
 const BUFFERS: u64 = 2 << 20;
 const BUFFER: u64 = 2048;
-const START: Ps = 40_000_000;
-const TRAFFIC: Ps = 200_000_000;
-const END: Ps = START + TRAFFIC + 100_000_000;
+const START: Ps = Ps::from_us(40);
+const TRAFFIC: Ps = Ps::from_us(200);
+const END: Ps = Ps::from_us(340);
 
 /// A program that looks at every queue every `step` and sends back what it finds, or drops it.
 struct Host {
@@ -51,7 +51,7 @@ impl Host {
             for i in 0..u64::from(ENTRIES - 1) {
                 host.post(queue, BUFFERS + (u64::from(queue) * u64::from(ENTRIES) + i) * BUFFER, 0);
             }
-            host.ring_doorbell(queue, 0);
+            host.ring_doorbell(queue, Ps::ZERO);
         }
         host
     }
@@ -95,7 +95,7 @@ impl Host {
     }
 
     fn run(&mut self, step: Ps) {
-        let mut now = 0;
+        let mut now = Ps::ZERO;
         while now < END {
             now += step;
             self.nic.advance(now, &mut self.memory, &self.ram, &mut self.books);
@@ -126,7 +126,7 @@ fn run((size, rate): (u32, &str), step: Ps, lanes: u32, forwards: bool) -> (Host
 
 #[test]
 fn it_forwards() {
-    let (mut host, stats) = run((256, "10Gbps"), 500_000, 16, true);
+    let (mut host, stats) = run((256, "10Gbps"), Ps::from_ns(500), 16, true);
     let c = host.books.counts(Which::Cohort);
     assert!(c.offered > 900, "{c:?}");
     assert_eq!((c.forwarded, c.undecided()), (c.offered, 0));
@@ -152,12 +152,12 @@ fn it_forwards() {
 /// A program that comes seldom runs its rings empty; one that is quick leaves a slow link to blame.
 #[test]
 fn it_drops_with_a_cause() {
-    let (host, stats) = run((64, "60Gbps"), 110_000_000, 16, true);
+    let (host, stats) = run((64, "60Gbps"), Ps::from_us(110), 16, true);
     let c = host.books.counts(Which::Cohort);
     assert!(c.core_drop > c.offered / 5 && c.dma_drop < c.core_drop / 20, "{c:?}");
     assert_eq!(c.offered, c.forwarded + c.core_drop + c.dma_drop + c.tx_drop);
     assert_eq!(stats.queues.iter().map(|q| q.receive.core_drops).sum::<u64>(), c.core_drop);
-    let (host, _) = run((64, "60Gbps"), 400_000, 1, false);
+    let (host, _) = run((64, "60Gbps"), Ps::from_ns(400), 1, false);
     let c = host.books.counts(Which::Cohort);
     assert!(c.dma_drop > c.offered / 5 && c.core_drop == 0, "one lane is slow: {c:?}");
     assert_eq!(c.offered, c.consumed + c.held_by_host + c.dma_drop);

@@ -130,7 +130,7 @@ impl Run {
             self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
             let core = &self.machine.cores[index];
             if self.experiment.profiling() {
-                block.cycles.set(block.cycles.get() + core.cycle() - before);
+                block.cycles.set(block.cycles.get() + (core.cycle() - before));
                 block.executed.set(block.executed.get() + count);
                 block.profiled_at.set(v.vaddr);
             }

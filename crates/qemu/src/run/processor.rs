@@ -11,7 +11,7 @@ use wiretime_base::Ps;
 use wiretime_hw::memory::GuestMemory;
 use wiretime_isa::Isa;
 
-const EVERY: Ps = 1_000_000;
+const EVERY: Ps = Ps::from_us(1);
 const SOFTIRQ: u32 = 0x100;
 const HARDIRQ: u32 = 0xf_0000;
 
@@ -37,7 +37,7 @@ impl CoreTime {
         self.slept += to.saturating_sub(from);
         self.woken = true;
         // Whoever runs first is the idle task.
-        self.next = 0;
+        self.next = Ps::ZERO;
     }
 }
 
@@ -69,11 +69,11 @@ fn sample(e: &mut Engine, index: usize) {
     };
     let a = &mut e.run.core_times[index];
     let elapsed = local.saturating_sub(a.last).saturating_sub(a.slept);
-    if let Some(kind) = kind.filter(|_| a.last > 0) {
+    if let Some(kind) = kind.filter(|_| a.last > Ps::ZERO) {
         e.run.times[index][kind] += elapsed;
     }
     let a = &mut e.run.core_times[index];
-    (a.last, a.next, a.slept, a.woken) = (local, local + EVERY, 0, false);
+    (a.last, a.next, a.slept, a.woken) = (local, local + EVERY, Ps::ZERO, false);
 }
 
 fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {

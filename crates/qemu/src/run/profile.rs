@@ -21,7 +21,7 @@ impl Profile {
         let (cycles, executed) = (block.cycles.take(), block.executed.take());
         if executed > 0 {
             let entry = self.blocks.entry((block.paddr, block.profiled_at.get())).or_default();
-            entry.0 += cycles;
+            entry.0 += cycles.0;
             entry.1 += executed;
         }
     }

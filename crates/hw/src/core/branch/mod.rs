@@ -9,6 +9,7 @@ use super::uop::Branch;
 use crate::params;
 use direction::Direction;
 use target::Targets;
+use wiretime_base::Cycles;
 
 /// What the front end learns when a branch resolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +17,9 @@ pub enum Outcome {
     /// Predicted, not taken.
     Through,
     /// Predicted, taken: cycles until its target is fetched.
-    Taken(u64),
+    Taken(Cycles),
     /// Right direction, but the target had to come from decode.
-    LateTarget(u64),
+    LateTarget(Cycles),
     /// Wrong path fetched until the branch resolved.
     Mispredict,
 }
@@ -194,7 +195,7 @@ mod tests {
                     panic!("a direct branch is never mispredicted");
                 };
                 if turn == 3 {
-                    last += c;
+                    last += c.0;
                 }
             }
         }

@@ -4,6 +4,7 @@
 //! order of arrival; what real ones do is not published.
 
 use crate::params;
+use wiretime_base::Cycles;
 
 /// A fully associative level.
 struct Small {
@@ -42,7 +43,7 @@ pub struct Targets {
     ways: usize,
     sets_mask: u64,
     index_bit: u32,
-    latencies: [u64; 4],
+    latencies: [Cycles; 4],
     indirect: Vec<(u64, u64)>,
     path: u64,
     path_mask: u64,
@@ -57,7 +58,7 @@ impl Targets {
             ways: p.btb_ways as usize,
             sets_mask: u64::from(p.btb_entries / p.btb_ways) - 1,
             index_bit: p.btb_index_bit,
-            latencies: [p.nano_btb_latency, p.micro_btb_latency, p.btb_latency, p.btb_miss_latency].map(u64::from),
+            latencies: [p.nano_btb_latency, p.micro_btb_latency, p.btb_latency, p.btb_miss_latency].map(Cycles::from),
             indirect: vec![(u64::MAX, 0); p.indirect_entries as usize],
             path: 0,
             path_mask: (1u64 << (4 * p.indirect_history).min(63)) - 1,
@@ -66,7 +67,7 @@ impl Targets {
 
     /// The branch at `pc` was taken: cycles until its target is fetched, and whether any level held it.
     #[inline]
-    pub fn taken(&mut self, pc: u64) -> (u64, bool) {
+    pub fn taken(&mut self, pc: u64) -> (Cycles, bool) {
         if self.nano.holds(pc) {
             return (self.latencies[0], true);
         }

@@ -221,7 +221,7 @@ impl Commands {
         while let Some(later) = self.booked.get(i).filter(|later| later.time < new.time + reach) {
             let near = new.near(later);
             if new.time + t.after(new.command, later.command, near) > later.time {
-                return Some((later.time + t.after(later.command, new.command, near)).max(later.time + 1));
+                return Some((later.time + t.after(later.command, new.command, near)).max(later.time + Ps(1)));
             }
             i += 1;
         }
@@ -282,7 +282,7 @@ impl Commands {
                 };
                 if begin + t.four_activates > end {
                     // Later than what closes the window too early, be it itself or one behind it.
-                    let behind = self.booked.get(at).map_or(begin + t.four_activates, |next| next.time + 1);
+                    let behind = self.booked.get(at).map_or(begin + t.four_activates, |next| next.time + Ps(1));
                     allowed = allowed.max(if fifth == at { begin + t.four_activates } else { behind });
                 }
             }

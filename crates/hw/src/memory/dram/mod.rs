@@ -172,7 +172,7 @@ impl Dram {
             p: p.clone(),
             stats: DramStats::default(),
         };
-        dram.intervals = (0..p.ranks as usize).map(|rank| dram.interval(rank, 0)).collect();
+        dram.intervals = (0..p.ranks as usize).map(|rank| dram.interval(rank, Ps::ZERO)).collect();
         dram
     }
 
@@ -268,7 +268,7 @@ impl Dram {
         let precharge = column + timing.after(command, Command::Precharge, Near::Bank);
         let mut found = Use { begin: column, opened, opens: false, epoch, row: place.row, column, precharge };
         found.precharge = bank.precharge(&found);
-        if (found.precharge + closes - 1).wrapping_sub(begin) >= self.p.t_refi.ps() {
+        if (found.precharge + closes - Ps(1)).wrapping_sub(begin) >= self.p.t_refi.ps() {
             return None;
         }
         self.stats.row_hits += 1;
@@ -290,7 +290,7 @@ impl Dram {
             let mut found = self.first(place, t, bank.last_of(before), epoch, command);
             found.precharge = bank.precharge(&found);
             // Rows are closed when a refresh begins: what does not come to its end before waits for the refresh.
-            let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - 1);
+            let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - Ps(1));
             if end != epoch && refreshes < REFRESHES {
                 (t, refreshes) = (self.refresh_over(place.rank, end), refreshes + 1);
                 continue;
@@ -302,12 +302,12 @@ impl Dram {
                     if found.leaves_room_for(&next, self.closes()) {
                         break (found, None);
                     }
-                    t = next.begin.max(t + 1);
+                    t = next.begin.max(t + Ps(1));
                 }
                 // It found its row open: it is opened once more, if there is time.
                 Some(next) => match self.reopen(place, &found, &next) {
                     Some(at) => break (found, Some(at)),
-                    None => t = next.begin.max(t + 1),
+                    None => t = next.begin.max(t + Ps(1)),
                 },
             }
         };
@@ -348,7 +348,8 @@ impl Dram {
         let channel = &self.channels[place.channel];
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
         let before = before.filter(|u| u.epoch == epoch);
-        let mut found = Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: 0 };
+        let mut found =
+            Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: Ps::ZERO };
         match before {
             Some(u) if u.row == place.row && !closed => {
                 found.opened = u.opened;
@@ -397,7 +398,7 @@ impl Dram {
         tries.map(|from| activations.first_activate(place.booked(Command::Activate, from.max(earliest)), timing)).find(
             |&at| {
                 let open = Use { precharge: at + after(Command::Activate, Command::Precharge), ..*next };
-                let (end, _) = self.refreshed(place.rank, open.precharge + self.closes() - 1);
+                let (end, _) = self.refreshed(place.rank, open.precharge + self.closes() - Ps(1));
                 let room = || follows.is_none_or(|u| open.leaves_room_for(u, self.closes()));
                 at <= latest && end == next.epoch && room()
             },
@@ -536,9 +537,9 @@ mod tests {
             assert_ne!(d.place(line).row, d.place(other_row).row);
             let base = p.controller_latency.ps() + p.t_cl.ps() + d.p.burst();
             assert_eq!(read(&mut d, line, t), base + p.t_rcd.ps(), "a closed bank");
-            assert_eq!(read(&mut d, same_row, t + 500_000), base, "an open row");
-            assert_eq!(read(&mut d, other_row, t + 1_000_000), base + p.t_rp.ps() + p.t_rcd.ps(), "another row");
-            let again = read(&mut d, line, t + 1_000_001);
+            assert_eq!(read(&mut d, same_row, t + Ps::from_ns(500)), base, "an open row");
+            assert_eq!(read(&mut d, other_row, t + Ps::from_us(1)), base + p.t_rp.ps() + p.t_rcd.ps(), "another row");
+            let again = read(&mut d, line, t + Ps(1_000_001));
             assert!(again >= base + p.t_ras.ps(), "and back: not before tRAS");
         }
     }
@@ -564,9 +565,9 @@ mod tests {
             let gap = |l: u64| l * d.p.burst() * 9 / 10 / u64::from(channels);
             let arrivals: Vec<Ps> = (0..n).map(|l| begin + gap(l)).collect();
             let end = arrivals.iter().enumerate().map(|(l, &t)| d.read(l as u64, t, LOAD)).max().unwrap();
-            let took = (end - begin) as f64;
+            let took = (end - begin).as_f64();
             let efficiency = (n * 512) as f64 * 1e12 / took / peak;
-            let refresh = 1.0 - d.p.t_rfc.ps() as f64 / d.p.t_refi.ps() as f64;
+            let refresh = 1.0 - d.p.t_rfc.ps().as_f64() / d.p.t_refi.ps().as_f64();
             let rate = p.transfer_rate;
             assert!(efficiency < 1.0 && efficiency > 0.9 * refresh, "{rate} MT/s, {channels}: {efficiency:.3}");
         }
@@ -580,8 +581,8 @@ mod tests {
         let n = 1000u64;
         let begin = quiet(&d);
         let end = (0..n).map(|k| d.read(k * step, begin, LOAD)).max().unwrap();
-        let cycle = (end - begin) as f64 / n as f64;
-        let formula = (p.t_ras.ps() + p.t_rp.ps()) as f64;
+        let cycle = (end - begin).as_f64() / n as f64;
+        let formula = (p.t_ras.ps() + p.t_rp.ps()).as_f64();
         let ratio = cycle / formula;
         assert!((0.95..1.15).contains(&ratio), "{cycle} ps a row against {formula}");
     }
@@ -605,46 +606,43 @@ mod tests {
         use Command::{Activate, Read, Write};
         for p in dram_grades() {
             let t = Timing::new(&p);
-            let clock = 2_000_000 / u64::from(p.transfer_rate);
+            let (booking, clock) = (Ps::from_us(1), Ps(2_000_000 / u64::from(p.transfer_rate)));
             for near in [Near::Group, Near::Rank, Near::Channel] {
                 for (from, to) in [(Read, Read), (Read, Write), (Write, Read), (Write, Write)] {
                     let after = t.after(from, to, near);
                     assert!(after >= p.burst() || to == Read, "{from:?} {to:?} {near:?}");
                     let mut list = Commands::new(4, 64);
-                    list.insert(booked(from, 1_000_000, (0, 0, 0)), &t);
+                    list.insert(booked(from, booking, (0, 0, 0)), &t);
                     let at = |time| list.first_column(booked(to, time, other(near)), &t);
                     let back = t.after(to, from, near);
                     // A read of another rank may come while a write waits to send its data: before it is then as good.
                     if after >= clock {
-                        assert_eq!(at(1_000_000 + after - clock), 1_000_000 + after, "{from:?} {to:?} {near:?}");
+                        assert_eq!(at(booking + after - clock), booking + after, "{from:?} {to:?} {near:?}");
                     }
-                    assert_eq!(at(1_000_000 + after), 1_000_000 + after);
+                    assert_eq!(at(booking + after), booking + after);
                     // Seen from the other side: no later than so long before what is booked.
-                    if back > 0 {
-                        assert_eq!(at(1_000_000 - back), 1_000_000 - back, "{to:?} before {from:?}, {near:?}");
-                        assert!(at(1_000_001 - back) >= 1_000_000 + after);
+                    if back > Ps::ZERO {
+                        assert_eq!(at(booking - back), booking - back, "{to:?} before {from:?}, {near:?}");
+                        assert!(at(booking - back + Ps(1)) >= booking + after);
                     }
                 }
             }
             for near in [Near::Group, Near::Rank] {
                 let after = t.after(Activate, Activate, near);
                 let mut list = Commands::new(4, 64);
-                list.insert(booked(Activate, 1_000_000, (0, 0, 0)), &t);
+                list.insert(booked(Activate, booking, (0, 0, 0)), &t);
                 let at = |time| list.first_activate(booked(Activate, time, other(near)), &t);
-                assert_eq!(
-                    (at(1_000_000 + after - clock), at(1_000_000 + after)),
-                    (1_000_000 + after, 1_000_000 + after)
-                );
+                assert_eq!((at(booking + after - clock), at(booking + after)), (booking + after, booking + after));
             }
             // The fifth row of a rank waits for the window, the fourth does not.
             let rrd = t.after(Activate, Activate, Near::Rank);
             let mut list = Commands::new(4, 64);
             for n in 0..4 {
-                let new = booked(Activate, 1_000_000 + n * rrd, (0, n as u16, 4 * n as u16));
+                let new = booked(Activate, booking + n * rrd, (0, n as u16, 4 * n as u16));
                 assert_eq!(list.first_activate(new, &t), new.time);
                 list.insert(new, &t);
             }
-            let fifth = 1_000_000 + (4 * rrd).max(t.four_activates);
+            let fifth = booking + (4 * rrd).max(t.four_activates);
             for from in [fifth - clock, fifth] {
                 assert_eq!(list.first_activate(booked(Activate, from, (0, 4, 16)), &t), fifth);
             }
@@ -673,24 +671,24 @@ mod tests {
             // Reads and writes of the open row.
             for (command, ccd) in [(read, p.t_ccd_l), (write, p.t_ccd_l_wr)] {
                 let next = p.t_rcd.ps() + ccd.ps().max(p.burst());
-                for after in [next - clock, next] {
+                for after in [next - Ps(clock), next] {
                     assert_eq!(second(command, column, command, after), next, "tCCD_L, tCCD_L_WR");
                 }
             }
             // Another row: after tRAS and tRTP, or tWR.
             let closes = p.t_ras.ps().max(p.t_rcd.ps() + p.t_rtp.ps());
-            for after in [closes - clock, closes] {
+            for after in [closes - Ps(clock), closes] {
                 assert_eq!(second(read, row, read, after), closes + reopened, "tRAS, tRTP, tRP");
             }
             let closes = p.t_ras.ps().max(p.t_rcd.ps() + p.t_cwl.ps() + p.burst() + p.t_wr.ps());
-            for after in [closes - clock, closes] {
+            for after in [closes - Ps(clock), closes] {
                 assert_eq!(second(write, row, read, after), closes + reopened, "tCWL, tWR");
             }
             // Refresh.
             let mut d = Dram::new(&p);
             let (refresh, place) = (10 * p.t_refi.ps(), d.place(0));
             let usable = refresh + p.t_rfc.ps();
-            assert_eq!(d.schedule(place, usable - clock, read), usable + p.t_rcd.ps(), "tRFC");
+            assert_eq!(d.schedule(place, usable - Ps(clock), read), usable + p.t_rcd.ps(), "tRFC");
             let mut d = Dram::new(&p);
             assert_eq!(d.schedule(place, usable, read), usable + p.t_rcd.ps());
             // A row is closed before the refresh: what comes too late for that waits, and opens its row right behind it.
@@ -698,7 +696,7 @@ mod tests {
             let mut d = Dram::new(&p);
             assert_eq!(d.schedule(place, refresh - took, read), refresh - took + p.t_rcd.ps(), "tRP before a refresh");
             let mut d = Dram::new(&p);
-            assert_eq!(d.schedule(place, refresh - took + clock, read), usable + p.t_rcd.ps());
+            assert_eq!(d.schedule(place, refresh - took + Ps(clock), read), usable + p.t_rcd.ps());
         }
     }
 
@@ -711,11 +709,11 @@ mod tests {
             let (t, other, column) = (quiet(&d), row_step(&p), u64::from(p.bank_groups));
             let places = [0, column, 2 * column, other].map(|line| d.place(line));
             d.schedule(places[0], t, Command::Read);
-            let written = d.schedule(places[1], t + 200_000, Command::Write);
-            let behind = d.schedule(places[2], t + 199_999, Command::Read);
+            let written = d.schedule(places[1], t + Ps::from_ns(200), Command::Write);
+            let behind = d.schedule(places[2], t + Ps(199_999), Command::Read);
             assert!(behind > written);
             let closed = written + p.t_cwl.ps() + p.burst() + p.t_wr.ps();
-            let reopened = d.schedule(places[3], behind + 1, Command::Read);
+            let reopened = d.schedule(places[3], behind + Ps(1), Command::Read);
             assert!(reopened >= closed + p.t_rp.ps() + p.t_rcd.ps(), "tWR");
         }
     }
@@ -726,14 +724,18 @@ mod tests {
         let t = quiet(&d);
         let closed = read(&mut d, 4, t);
         for line in 0..31 {
-            d.write(line, t + 1_000_000, None);
+            d.write(line, t + Ps::from_us(1), None);
         }
-        d.write(7, t + 1_100_000, None);
+        d.write(7, t + Ps::from_ns(1100), None);
         assert_eq!((d.stats.writes_merged, d.stats.write_drains), (1, 0));
-        assert_eq!(read(&mut d, 4, t + 1_200_000), d.p.controller_latency.ps(), "the queue has it");
-        assert_eq!(read(&mut d, 4, t + 900_000), closed - d.p.t_rcd.ps(), "before it was written the queue had not");
+        assert_eq!(read(&mut d, 4, t + Ps::from_ns(1200)), d.p.controller_latency.ps(), "the queue has it");
+        assert_eq!(
+            read(&mut d, 4, t + Ps::from_ns(900)),
+            closed - d.p.t_rcd.ps(),
+            "before it was written the queue had not"
+        );
         assert_eq!(d.stats.reads_forwarded, 1);
-        assert_eq!(read(&mut d, 40, t + 1_300_000), closed - d.p.t_rcd.ps(), "gathered writes do not disturb");
+        assert_eq!(read(&mut d, 40, t + Ps::from_ns(1300)), closed - d.p.t_rcd.ps(), "gathered writes do not disturb");
     }
 
     /// A row is open for an access ahead, and another row of its bank is wanted before: it is opened again in time.
@@ -742,18 +744,18 @@ mod tests {
         let mut d = dram(|p| (p.channels, p.ranks) = (1, 1));
         let (t, row, column) = (quiet(&d), row_step(&d.p), u64::from(d.p.bank_groups));
         read(&mut d, 0, t);
-        let ahead = read(&mut d, column, t + 2_000_000);
-        let other = read(&mut d, row, t + 1_000_000);
+        let ahead = read(&mut d, column, t + Ps::from_us(2));
+        let other = read(&mut d, row, t + Ps::from_us(1));
         assert_eq!(other, ahead + d.p.t_rp.ps() + d.p.t_rcd.ps(), "as if nothing came later");
         assert_eq!((d.stats.row_hits, d.stats.row_misses, d.stats.rows_reopened), (1, 2, 1));
         // Until then the bank is as if it were not.
-        assert_eq!(read(&mut d, 2 * column, t + 1_500_000), other);
+        assert_eq!(read(&mut d, 2 * column, t + Ps::from_ns(1500)), other);
         assert_eq!(d.stats.rows_reopened, 1, "the later access finds that row open now");
         // Right before it there is no time to: it comes behind.
         let mut d = dram(|p| (p.channels, p.ranks) = (1, 1));
         read(&mut d, 0, t);
-        read(&mut d, column, t + 2_000_000);
-        assert!(read(&mut d, row, t + 1_990_000) > other + 10_000);
+        read(&mut d, column, t + Ps::from_us(2));
+        assert!(read(&mut d, row, t + Ps::from_ns(1990)) > other + Ps::from_ns(10));
         assert_eq!(d.stats.rows_reopened, 0);
     }
 
@@ -763,13 +765,13 @@ mod tests {
         let mut d = dram(|p| (p.channels, p.ranks, p.write_queue_entries) = (1, 1, 4));
         let t = quiet(&d);
         for (line, at) in [(0, 0), (40, 10), (80, 20), (120, 2_000_000)] {
-            d.write(line, t + at, None);
+            d.write(line, t + Ps(at), None);
         }
         let columns = |d: &Dram| d.channels[0].columns.all().map(|c| c.time).collect::<Vec<_>>();
-        assert!(columns(&d).len() == 4 && columns(&d)[0] > t + 2_000_000);
-        d.write(160, t + 1_000_000, None);
+        assert!(columns(&d).len() == 4 && columns(&d)[0] > t + Ps::from_us(2));
+        d.write(160, t + Ps::from_us(1), None);
         assert_eq!((d.stats.write_drains, d.stats.writes_moved), (2, 3));
-        let (earlier, later): (Vec<Ps>, Vec<Ps>) = columns(&d).iter().partition(|&&c| c < t + 2_000_000);
+        let (earlier, later): (Vec<Ps>, Vec<Ps>) = columns(&d).iter().partition(|&&c| c < t + Ps::from_us(2));
         assert_eq!((earlier.len(), later.len()), (4, 1), "each once");
         assert_eq!(d.channels[0].banks.iter().map(|b| b.all().count()).sum::<usize>(), 5);
     }
@@ -791,9 +793,9 @@ mod tests {
         // Another group's bank waits for the bus to turn at most; the written bank for all of its rows.
         let turns = p.t_cwl.ps() + p.burst() + p.t_wtr_l.ps() + p.t_rtw.ps() + p.t_cl.ps();
         let aside = read(&mut d, 1, t + cycle);
-        assert!(aside <= idle + turns, "{aside} against {idle}");
+        assert!(aside <= idle + turns, "{aside:?} against {idle:?}");
         let same = read(&mut d, u64::from(n + 1) * step, t + cycle);
-        assert!(same > u64::from(n - 2) * cycle, "{same} for {n} rows of {cycle}");
+        assert!(same > u64::from(n - 2) * cycle, "{same:?} for {n} rows of {cycle:?}");
     }
 
     use proptest::prelude::*;
@@ -804,7 +806,7 @@ mod tests {
     fn play(d: &mut Dram, (line, t, write): Access) -> Ps {
         if write {
             d.write(line, t, None);
-            return 0;
+            return Ps::ZERO;
         }
         d.read(line, t, LOAD)
     }
@@ -837,7 +839,7 @@ mod tests {
             }
             let from = quiet(&d);
             for &(line, t, write) in &accesses {
-                play(&mut d, (line * 37, from + t, write));
+                play(&mut d, (line * 37, from + Ps(t), write));
             }
             let entered = accesses.iter().filter(|a| a.2).count() as u64;
             let c = &d.channels[0];
@@ -873,7 +875,7 @@ mod tests {
                     let after = |from, to| d.timing.after(from, to, near);
                     // A row is closed first.
                     let closing = near == Near::Bank && one.command != Command::Activate && two.command == Command::Activate;
-                    let closing = if closing { after(one.command, Command::Precharge) + d.closes() } else { 0 };
+                    let closing = if closing { after(one.command, Command::Precharge) + d.closes() } else { Ps::ZERO };
                     let allowed = one.time + after(one.command, two.command).max(closing);
                     // A refresh in between closes all rows: what the bank did before it does not matter.
                     let refreshed = d.refreshed(usize::from(one.rank), one.time).0 != d.refreshed(usize::from(one.rank), two.time).0;
@@ -903,13 +905,13 @@ mod tests {
             });
             let (mut alone, mut mixed) = (make(), make());
             let begin = quiet(&alone);
-            let ends: Vec<Ps> = earlier.iter().map(|&(l, t, w)| play(&mut alone, (l * 5, begin + t, w))).collect();
+            let ends: Vec<Ps> = earlier.iter().map(|&(l, t, w)| play(&mut alone, (l * 5, begin + Ps(t), w))).collect();
             // Drains go on after the last read.
-            let over = commands(&alone).iter().map(|c| c.time).max().unwrap_or(0).max(begin + 2_000_000) + 200_000;
+            let over = commands(&alone).iter().map(|c| c.time).max().unwrap_or(Ps::ZERO).max(begin + Ps::from_us(2)) + Ps::from_ns(200);
             for (i, &(line, t, write)) in later.iter().enumerate() {
-                play(&mut mixed, (line * 5, over + t, write));
+                play(&mut mixed, (line * 5, over + Ps(t), write));
                 if let Some(&(l, t, w)) = earlier.get(i) {
-                    prop_assert_eq!(play(&mut mixed, (l * 5, begin + t, w)), ends[i]);
+                    prop_assert_eq!(play(&mut mixed, (l * 5, begin + Ps(t), w)), ends[i]);
                 }
             }
         }
@@ -923,8 +925,8 @@ mod tests {
             let make = || dram(|p| (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8));
             let (mut all, mut some) = (make(), make());
             for (line, t, write) in accesses {
-                some.reached(t / 300_000 * 300_000);
-                prop_assert_eq!(play(&mut some, (line * 5, t, write)), play(&mut all, (line * 5, t, write)));
+                some.reached(Ps(t / 300_000 * 300_000));
+                prop_assert_eq!(play(&mut some, (line * 5, Ps(t), write)), play(&mut all, (line * 5, Ps(t), write)));
             }
         }
     }

@@ -80,7 +80,7 @@ pub struct Timing {
 
 impl Timing {
     pub fn new(p: &Dram) -> Self {
-        let mut after = [[[0; 4]; 4]; 4];
+        let mut after = [[[Ps::ZERO; 4]; 4]; 4];
         for (from, to, near, time) in RULES {
             let entry = &mut after[from as usize][to as usize];
             let all = if near == Channel { Channel as usize..=Channel as usize } else { 0..=near as usize };
@@ -94,21 +94,26 @@ impl Timing {
             // Rows are opened again in a bank once they have been closed, which the bank sees to.
             let nearest = if from == Activate { Group } else { Bank };
             let both = of_its_kind(from).contains(&to);
-            after[from as usize][to as usize][nearest as usize..].iter().copied().filter(|_| both).max().unwrap_or(0)
+            after[from as usize][to as usize][nearest as usize..]
+                .iter()
+                .copied()
+                .filter(|_| both)
+                .max()
+                .unwrap_or_default()
         };
-        let to = kinds.map(|to| kinds.map(|from| longest(from, to)).into_iter().max().unwrap_or(0));
-        let from = kinds.map(|from| kinds.map(|to| longest(from, to)).into_iter().max().unwrap_or(0));
+        let to = kinds.map(|to| kinds.map(|from| longest(from, to)).into_iter().max().unwrap_or_default());
+        let from = kinds.map(|from| kinds.map(|to| longest(from, to)).into_iter().max().unwrap_or_default());
         let least = |from: Command, to: Command| {
             *after[from as usize][to as usize][Group as usize..]
                 .iter()
-                .filter(|&&t| t > 0 || from == Write)
+                .filter(|&&t| t > Ps::ZERO || from == Write)
                 .min()
-                .unwrap_or(&0)
+                .unwrap_or(&Ps::ZERO)
         };
-        let mut room = [[0; 4]; 4];
+        let mut room = [[Ps::ZERO; 4]; 4];
         for (from, to) in [(Activate, Activate), (Read, Read), (Read, Write), (Write, Read), (Write, Write)] {
             let between = of_its_kind(from).iter().map(|&c| least(from, c) + least(c, to));
-            room[from as usize][to as usize] = between.min().unwrap_or(0);
+            room[from as usize][to as usize] = between.min().unwrap_or_default();
         }
         Self { after, room, four_activates: p.t_faw.ps(), to, from }
     }

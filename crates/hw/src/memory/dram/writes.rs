@@ -52,7 +52,7 @@ pub struct WriteQueue {
 impl Default for WriteQueue {
     fn default() -> Self {
         let marks = Box::new(Marks([0; MARKS]));
-        Self { lines: Vec::new(), since: Vec::new(), sent: Vec::new(), last_sent: 0, latest: 0, marks }
+        Self { lines: Vec::new(), since: Vec::new(), sent: Vec::new(), last_sent: Ps::ZERO, latest: Ps::ZERO, marks }
     }
 }
 
@@ -126,7 +126,7 @@ impl WriteQueue {
             let (line, since) = (self.lines[i], self.since[i]);
             if since <= t {
                 each(self.sent.len(), line, None);
-                self.sent.push(Sent { line, since, until: t, column: 0 });
+                self.sent.push(Sent { line, since, until: t, column: Ps::ZERO });
             } else {
                 (self.lines[kept], self.since[kept]) = (line, since);
                 kept += 1;

@@ -53,7 +53,7 @@ impl<T> Completions<T> {
 
     /// `at` entries are written together; fewer when nothing can follow at once (`idle`), after `timer`.
     pub fn due(&mut self, at: u32, idle: bool, timer: Ps) -> Due {
-        if self.pending.len() as u32 >= at || idle && timer == 0 {
+        if self.pending.len() as u32 >= at || idle && timer == Ps::ZERO {
             Due::Now
         } else if idle && !self.timer && !self.pending.is_empty() {
             self.timer = true;
@@ -104,12 +104,15 @@ mod tests {
     #[test]
     fn so_many_or_after_so_long() {
         let mut c = Completions::default();
-        assert_eq!(c.due(2, true, 5), Due::Waits, "nothing to write");
+        assert_eq!(c.due(2, true, Ps(5)), Due::Waits, "nothing to write");
         c.push(1);
-        assert_eq!((c.due(2, false, 5), c.due(2, true, 5), c.due(2, true, 5)), (Due::Waits, Due::Later(5), Due::Waits));
-        assert_eq!(c.due(2, true, 0), Due::Now);
+        assert_eq!(
+            (c.due(2, false, Ps(5)), c.due(2, true, Ps(5)), c.due(2, true, Ps(5))),
+            (Due::Waits, Due::Later(Ps(5)), Due::Waits)
+        );
+        assert_eq!(c.due(2, true, Ps::ZERO), Due::Now);
         c.push(2);
-        assert_eq!(c.due(2, false, 5), Due::Now);
+        assert_eq!(c.due(2, false, Ps(5)), Due::Now);
         c.expired();
         c.clear();
         assert!(c.is_empty());

@@ -29,8 +29,8 @@ impl Purpose {
 pub struct DmaEngine {
     device: u16,
     io: IoPath,
-    reads: Window,
-    writes: Window,
+    reads: Window<Ps>,
+    writes: Window<Ps>,
 }
 
 impl DmaEngine {

@@ -30,7 +30,7 @@ impl<T> ByteFifo<T> {
     #[must_use]
     pub fn new(size: u64) -> Self {
         let entries = VecDeque::with_capacity(1 << 14);
-        Self { entries, used: 0, size, since: 0, drains: 0, refused: false, peak: 0, level: 0, level_ps: 0 }
+        Self { entries, used: 0, size, since: Ps::ZERO, drains: 0, refused: false, peak: 0, level: 0, level_ps: 0 }
     }
 
     /// Bytes in it.
@@ -52,7 +52,7 @@ impl<T> ByteFifo<T> {
     }
 
     fn look(&mut self, t: Ps) {
-        self.level_ps = self.level_ps.wrapping_add(self.used.wrapping_mul(t.saturating_sub(self.since)));
+        self.level_ps = self.level_ps.wrapping_add(self.used.wrapping_mul(t.saturating_sub(self.since).0));
         self.since = self.since.max(t);
         self.level = self.used;
     }
@@ -113,16 +113,16 @@ mod tests {
     #[test]
     fn bytes_leave_after_their_frame() {
         let mut f = ByteFifo::new(100);
-        f.push(0, 60, 'a');
+        f.push(Ps::ZERO, 60, 'a');
         assert!(f.has_room(40) && !f.has_room(41));
-        f.push(10, 40, 'b');
+        f.push(Ps(10), 40, 'b');
         f.refuse();
         assert_eq!((f.pop(), f.used(), f.frames(), f.front()), (Some('a'), 100, 1, Some(&'b')));
-        assert_eq!((f.release(30, 60), f.drains()), (true, 1), "below half, after a refusal");
-        assert_eq!((f.release(40, 40), f.drains()), (false, 2));
+        assert_eq!((f.release(Ps(30), 60), f.drains()), (true, 1), "below half, after a refusal");
+        assert_eq!((f.release(Ps(40), 40), f.drains()), (false, 2));
         assert_eq!((f.peak, f.level_ps), (100, 60 * 10 + 100 * 20 + 40 * 10));
-        f.push(50, 100, 'c');
+        f.push(Ps(50), 100, 'c');
         f.refuse();
-        assert!(f.clear(50) && f.used() == 0 && f.pop().is_none() && !f.clear(60));
+        assert!(f.clear(Ps(50)) && f.used() == 0 && f.pop().is_none() && !f.clear(Ps(60)));
     }
 }

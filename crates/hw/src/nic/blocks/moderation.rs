@@ -71,7 +71,7 @@ impl Moderation {
         }
         timer.causes |= causes;
         timer.due = t + delays.packet;
-        if delays.absolute != 0 {
+        if delays.absolute != Ps::ZERO {
             timer.due = timer.due.min(timer.first + delays.absolute);
         }
         timer.due
@@ -112,29 +112,36 @@ mod tests {
     fn a_packet_puts_the_timer_off_until_the_absolute_one_ends() {
         let mut m = Moderation::new(4);
         let unit = 1_024_000;
-        let delays = Delays { packet: 10 * unit, absolute: 15 * unit };
-        assert_eq!(m.packet(Side::Receive, 0, 1, delays), 10 * unit);
-        assert_eq!(m.packet(Side::Receive, 4 * unit, 2, delays), 14 * unit);
-        assert_eq!(m.expired(Side::Receive, 10 * unit), 0, "put off");
-        assert_eq!(m.packet(Side::Receive, 8 * unit, 4, delays), 15 * unit, "the first packet's absolute timer");
-        assert_eq!(m.expired(Side::Receive, 14 * unit), 0);
-        assert_eq!(m.expired(Side::Receive, 15 * unit), 7);
-        assert_eq!(m.expired(Side::Receive, 16 * unit), 0, "once");
-        assert_eq!(m.packet(Side::Transmit, 0, 8, Delays { packet: 3 * unit, absolute: 0 }), 3 * unit);
+        let delays = Delays { packet: Ps(10 * unit), absolute: Ps(15 * unit) };
+        assert_eq!(m.packet(Side::Receive, Ps::ZERO, 1, delays), Ps(10 * unit));
+        assert_eq!(m.packet(Side::Receive, Ps(4 * unit), 2, delays), Ps(14 * unit));
+        assert_eq!(m.expired(Side::Receive, Ps(10 * unit)), 0, "put off");
+        assert_eq!(
+            m.packet(Side::Receive, Ps(8 * unit), 4, delays),
+            Ps(15 * unit),
+            "the first packet's absolute timer"
+        );
+        assert_eq!(m.expired(Side::Receive, Ps(14 * unit)), 0);
+        assert_eq!(m.expired(Side::Receive, Ps(15 * unit)), 7);
+        assert_eq!(m.expired(Side::Receive, Ps(16 * unit)), 0, "once");
+        assert_eq!(
+            m.packet(Side::Transmit, Ps::ZERO, 8, Delays { packet: Ps(3 * unit), absolute: Ps::ZERO }),
+            Ps(3 * unit)
+        );
     }
 
     #[test]
     fn the_throttle_keeps_its_distance() {
         let mut m = Moderation::new(4);
         let distance = 25_600_000;
-        assert_eq!(m.raise(0, 0, 1, distance), InterruptAction::Raise(1));
-        assert_eq!(m.raise(10, 0, 2, distance), InterruptAction::Wait(distance));
-        assert_eq!(m.raise(15, 1, 2, distance), InterruptAction::Raise(2), "another vector has its own");
-        assert_eq!(m.raise(20, 0, 4, distance), InterruptAction::Nothing);
-        assert_eq!(m.raise(distance, 0, 0, distance), InterruptAction::Raise(6));
-        assert_eq!(m.raise(2 * distance, 0, 0, distance), InterruptAction::Nothing);
+        assert_eq!(m.raise(Ps::ZERO, 0, 1, Ps(distance)), InterruptAction::Raise(1));
+        assert_eq!(m.raise(Ps(10), 0, 2, Ps(distance)), InterruptAction::Wait(Ps(distance)));
+        assert_eq!(m.raise(Ps(15), 1, 2, Ps(distance)), InterruptAction::Raise(2), "another vector has its own");
+        assert_eq!(m.raise(Ps(20), 0, 4, Ps(distance)), InterruptAction::Nothing);
+        assert_eq!(m.raise(Ps(distance), 0, 0, Ps(distance)), InterruptAction::Raise(6));
+        assert_eq!(m.raise(Ps(2 * distance), 0, 0, Ps(distance)), InterruptAction::Nothing);
         assert_eq!(
-            [m.raise(3 * distance, 0, 1, 0), m.raise(3 * distance, 0, 1, 0)],
+            [m.raise(Ps(3 * distance), 0, 1, Ps::ZERO), m.raise(Ps(3 * distance), 0, 1, Ps::ZERO)],
             [InterruptAction::Raise(1); 2],
             "off"
         );

@@ -165,7 +165,7 @@ impl Driver {
         self.stats.rx_doorbells += 1;
         self.stats.replenished += u64::from(count);
         if let Some(last) = self.last_rx_doorbell.replace(t) {
-            self.stats.rx_doorbell_interval_ps += t.saturating_sub(last);
+            self.stats.rx_doorbell_interval_ps += t.saturating_sub(last).0;
         }
         if self.recording {
             self.available.saturating_record(available.into());
@@ -177,7 +177,7 @@ impl Driver {
         self.stats.tx_doorbells += 1;
         self.stats.posted += u64::from(count);
         if let Some(last) = self.last_tx_doorbell.replace(t) {
-            self.stats.tx_doorbell_interval_ps += t.saturating_sub(last);
+            self.stats.tx_doorbell_interval_ps += t.saturating_sub(last).0;
         }
     }
 }
@@ -190,14 +190,14 @@ mod tests {
     fn scalar_loops() {
         let (mut d, mut j) = (Driver::new(), Journeys::default());
         let mut read = |d: &mut Driver, i, t| d.reads(i, 8, t, &mut j);
-        assert_eq!(read(&mut d, 0, 10), Seen::Empty);
-        (0..3).for_each(|i| d.written(i, 20, Some(u64::from(i))));
-        assert_eq!(read(&mut d, 0, 15), Seen::Empty, "not yet visible");
-        assert_eq!([0, 1, 2].map(|i| read(&mut d, i, 25)), [Seen::Nothing; 3]);
-        assert_eq!(read(&mut d, 3, 26), Seen::Burst(3));
-        assert_eq!(read(&mut d, 3, 27), Seen::Empty);
-        (3..11).for_each(|i| d.written(i % 8, 30, Some(i.into())));
-        (3..7).for_each(|i| assert_eq!(read(&mut d, i, 40), Seen::Nothing));
+        assert_eq!(read(&mut d, 0, Ps(10)), Seen::Empty);
+        (0..3).for_each(|i| d.written(i, Ps(20), Some(u64::from(i))));
+        assert_eq!(read(&mut d, 0, Ps(15)), Seen::Empty, "not yet visible");
+        assert_eq!([0, 1, 2].map(|i| read(&mut d, i, Ps(25))), [Seen::Nothing; 3]);
+        assert_eq!(read(&mut d, 3, Ps(26)), Seen::Burst(3));
+        assert_eq!(read(&mut d, 3, Ps(27)), Seen::Empty);
+        (3..11).for_each(|i| d.written(i % 8, Ps(30), Some(i.into())));
+        (3..7).for_each(|i| assert_eq!(read(&mut d, i, Ps(40)), Seen::Nothing));
         assert_eq!(d.end_burst(), 4, "by the doorbell of what it sends");
         assert_eq!((d.stats.polls, d.stats.empty_polls, d.stats.bursts, d.stats.burst_packets), (5, 3, 2, 7));
     }
@@ -207,13 +207,13 @@ mod tests {
     fn vector_loops() {
         let (mut d, mut j) = (Driver::new(), Journeys::default());
         let mut four = |d: &mut Driver, from: u32, t| (0..4).rev().map(|i| d.reads(from + i, 64, t, &mut j)).last();
-        assert_eq!(four(&mut d, 0, 5), Some(Seen::Empty));
-        (0..6).for_each(|i| d.written(i, 10, Some(i.into())));
-        four(&mut d, 0, 20);
-        four(&mut d, 4, 20);
+        assert_eq!(four(&mut d, 0, Ps(5)), Some(Seen::Empty));
+        (0..6).for_each(|i| d.written(i, Ps(10), Some(i.into())));
+        four(&mut d, 0, Ps(20));
+        four(&mut d, 4, Ps(20));
         assert_eq!((d.stats.bursts, d.burst), (1, 0), "two of four were there: the burst is over");
         assert_eq!(d.stats.burst_packets, 6);
-        assert_eq!(four(&mut d, 6, 30), Some(Seen::Empty));
+        assert_eq!(four(&mut d, 6, Ps(30)), Some(Seen::Empty));
         assert_eq!(d.stats.polls, 3);
     }
 
@@ -221,8 +221,8 @@ mod tests {
     fn replenishment() {
         let mut d = Driver::new();
         d.recording = true;
-        d.replenishes(100, 32, 900);
-        d.replenishes(350, 32, 10);
+        d.replenishes(Ps(100), 32, 900);
+        d.replenishes(Ps(350), 32, 10);
         assert_eq!((d.stats.rx_doorbell_interval_ps, d.stats.replenished), (250, 64));
         assert_eq!((d.available.min(), d.available.max()), (10, 900));
     }

@@ -140,7 +140,7 @@ impl Journeys {
         if self.complete == 0 {
             return Vec::new();
         }
-        let ns = |ps: Ps| ps as f64 / 1000.0;
+        let ns = |ps: Ps| ps.as_f64() / 1000.0;
         HOPS.iter()
             .enumerate()
             .map(|(i, &(name, meaning))| {
@@ -170,24 +170,24 @@ mod tests {
         let mut j = Journeys::default();
         for id in 0..10u64 {
             let t = id * 100_000;
-            j.begins((id, 0), t, t + 5000);
+            j.begins((id, 0), Ps(t), Ps(t + 5000));
             for (i, point) in
                 [Point::Started, Point::Visible, Point::Picked, Point::Posted, Point::Read, Point::Gathered]
                     .into_iter()
                     .enumerate()
             {
-                j.passes(id, point, t + 10_000 * (i as u64 + 1) + id);
+                j.passes(id, point, Ps(t + 10_000 * (i as u64 + 1) + id));
             }
-            j.ends(id, t + 90_000);
+            j.ends(id, Ps(t + 90_000));
         }
         let hops = j.hops();
         assert_eq!((j.complete, j.incomplete, hops.len()), (10, 0, 8));
         assert!((hops.iter().map(|h| h.mean).sum::<f64>() - 90.0).abs() < 1e-9);
         // The same number of another port.
-        j.begins((1 << ID_BITS | 4, 0), 0, 1);
-        j.begins((20, 0), 0, 1);
-        j.ends(20, 100);
-        j.ends(4, 100);
+        j.begins((1 << ID_BITS | 4, 0), Ps::ZERO, Ps(1));
+        j.begins((20, 0), Ps::ZERO, Ps(1));
+        j.ends(20, Ps(100));
+        j.ends(4, Ps(100));
         assert_eq!(j.incomplete, 2, "points missing, or in no order");
     }
 }

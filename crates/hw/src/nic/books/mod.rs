@@ -62,7 +62,7 @@ pub const FLOWS_TOLD: usize = 4096;
 pub struct FlowCounts {
     pub offered: u64,
     pub answered: u64,
-    pub latency_sum: u64,
+    pub latency_sum: Ps,
     pub latency_max: Ps,
 }
 
@@ -124,7 +124,7 @@ impl Books {
             ledger: Ledger::new((ports, queues), forwards),
             sink,
             journeys: Journeys::default(),
-            cohort: 0..0,
+            cohort: Ps::ZERO..Ps::ZERO,
             returned: vec![0; ports],
             cohort_bytes: vec![0; ports],
             cohort_returned_bytes: vec![0; ports],

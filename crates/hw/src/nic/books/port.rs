@@ -168,7 +168,7 @@ impl PortBook {
             timeline: Tracer::default(),
             tap: Tap::default(),
             drops: Drops::new(classes),
-            last_drop: 0,
+            last_drop: Ps::ZERO,
             outgoing: VecDeque::with_capacity(256),
             arrived: 0,
             filtered: 0,
@@ -282,7 +282,7 @@ impl PortBook {
 
     pub(super) fn begin_measurement(&mut self) {
         self.drops.transitions = Default::default();
-        self.last_drop = 0;
+        self.last_drop = Ps::ZERO;
         self.queues.iter_mut().for_each(|q| q.driver.record(true));
     }
 
@@ -310,7 +310,7 @@ impl PortBook {
     /// When the NIC last refused a packet, where it has since the measurement began.
     #[must_use]
     pub fn last_drop(&self) -> Option<Ps> {
-        (self.last_drop > 0).then_some(self.last_drop)
+        (self.last_drop > Ps::ZERO).then_some(self.last_drop)
     }
 
     /// The timeline, in order of time (at one time, transfers last), and how many records were lost.
@@ -346,10 +346,13 @@ mod tests {
     #[test]
     fn reads_know_when_they_were_posted() {
         let mut b = TransmitBook::default();
-        b.posted(10, 2);
-        b.posted(20, 1);
-        [100, 110, 120, 130].into_iter().for_each(|t| b.begun(t));
-        assert_eq!([b.read(), b.read(), b.read()], [(Some(10), 100), (Some(10), 110), (Some(20), 120)]);
-        assert_eq!((b.read(), b.read()), ((None, 130), (None, 0)));
+        b.posted(Ps(10), 2);
+        b.posted(Ps(20), 1);
+        [100, 110, 120, 130].into_iter().for_each(|t| b.begun(Ps(t)));
+        assert_eq!(
+            [b.read(), b.read(), b.read()],
+            [(10, 100), (10, 110), (20, 120)].map(|(posted, t)| (Some(Ps(posted)), Ps(t)))
+        );
+        assert_eq!((b.read(), b.read()), ((None, Ps(130)), (None, Ps::ZERO)));
     }
 }

@@ -233,7 +233,7 @@ impl<D: Device> Port<D> {
             rung: Vec::new(),
             late: Lateness::default(),
             packet_latency: p.nic.packet_latency.ps(),
-            now: 0,
+            now: Ps::ZERO,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
             armed: Ps::MAX,

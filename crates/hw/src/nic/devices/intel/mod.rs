@@ -118,7 +118,7 @@ impl<C: Controller> Intel<C> {
             messages: 0,
             life: 0,
             packet_latency: p.packet_latency.ps(),
-            last_payload: 0,
+            last_payload: Ps::ZERO,
             seen_tails: [vec![0; queues], vec![0; queues]],
             enabled: [0; 2],
             scratch: Vec::with_capacity(1 << 14),
@@ -133,7 +133,7 @@ impl<C: Controller> Intel<C> {
             return;
         }
         let delays = self.registers.delays(side);
-        if !delayed || delays.packet == 0 {
+        if !delayed || delays.packet == Ps::ZERO {
             fx.at(t, Due::Interrupt { vector, causes });
             return;
         }

@@ -113,9 +113,9 @@ const DESCRIPTORS_A_LINE: u32 = 4;
 /// RXCSUM: IP and TCP/UDP checksums.
 const RXCSUM_OFFLOADS: u32 = 0x300;
 /// Unit of the packet and absolute timers: 1.024 us.
-const TIMER_UNIT: Ps = 1_024_000;
+const TIMER_UNIT: Ps = Ps::from_ns(1024);
 /// Unit of ITR.
-const THROTTLE_UNIT: Ps = 256_000;
+const THROTTLE_UNIT: Ps = Ps::from_ns(256);
 
 impl<S: SharedRegisters> Registers<S> {
     /// At power-on, with this MAC address.
@@ -308,11 +308,11 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     }
     fn delays(&self, side: Side) -> Delays {
         let (packet, absolute) = if side == Side::Transmit { (reg::TIDV, reg::TADV) } else { (reg::RDTR, reg::RADV) };
-        let timer = |register| Ps::from(self.shared.load(register) & 0xffff) * TIMER_UNIT;
+        let timer = |register| u64::from(self.shared.load(register) & 0xffff) * TIMER_UNIT;
         Delays { packet: timer(packet), absolute: timer(absolute) }
     }
     fn throttle(&self, _vector: u8) -> Ps {
-        Ps::from(self.word(reg::ITR) & 0xffff) * THROTTLE_UNIT
+        u64::from(self.word(reg::ITR) & 0xffff) * THROTTLE_UNIT
     }
     fn raise(&mut self, _vector: u8, causes: u32) {
         self.icr |= causes;

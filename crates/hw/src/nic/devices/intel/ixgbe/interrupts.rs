@@ -19,7 +19,7 @@ pub const EIMC_EX: u64 = 0xab0;
 pub const EIAM_EX: u64 = 0xad0;
 
 /// Unit of EITR's interval at 10 Gb/s.
-pub const EITR_UNIT: Ps = 2_048_000;
+pub const EITR_UNIT: Ps = Ps::from_ns(2048);
 /// Stands for the vector of causes that are no queue's.
 pub const OTHER: u8 = 0xff;
 /// Cause: a packet was missed.

@@ -394,7 +394,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         Delays::default()
     }
     fn throttle(&self, vector: u8) -> Ps {
-        Ps::from(self.word(interrupts::eitr(vector)) >> 3 & 0x1ff) * interrupts::EITR_UNIT
+        u64::from(self.word(interrupts::eitr(vector)) >> 3 & 0x1ff) * interrupts::EITR_UNIT
     }
     fn raise(&mut self, vector: u8, causes: u32) {
         let misc = self.word(interrupts::IVAR_MISC);

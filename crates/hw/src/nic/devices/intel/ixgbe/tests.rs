@@ -153,7 +153,7 @@ fn interrupts_go_where_ivar_says() {
         [(4, 1), (5, 1)]
     );
     r.write(interrupts::eitr(2), 0x8000_0000 | 25 << 3);
-    assert_eq!(r.throttle(2), 25 * 2_048_000);
+    assert_eq!(r.throttle(2), Ps(25 * 2_048_000));
 }
 
 #[test]
