@@ -58,7 +58,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "testpmd-in-order": ("testpmd", "--platform", "in-order", "--rate", "5Gbps", *SHORT),
     "testpmd-slow-pcie": (
-        "testpmd", "--packet-size", "1518", "--rate", "60Gbps", "--set", "pcie.generation=2", "--set", "pcie.lanes=8",
+        "testpmd", "--packet-size", "1518", "--rate", "60Gbps", "--set", "slot.generation=2", "--set", "slot.lanes=8",
         *SHORT,
     ),
     "testpmd-closed-mix": ("testpmd", "--clients", "32", "--packet-size", "imix", *SHORT),

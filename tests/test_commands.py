@@ -14,7 +14,7 @@ from conftest import WIRETIME, wiretime
 from test_system import result
 
 # The link to the host is the limit: the line would be no answer to a search.
-SLOW = ("--packet-sizes", "1518", "--set", "pcie.generation=1", "--set", "pcie.lanes=4")
+SLOW = ("--packet-sizes", "1518", "--set", "slot.generation=1", "--set", "slot.lanes=4")
 
 
 def ran(*arguments: str) -> str:

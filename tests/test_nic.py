@@ -116,6 +116,33 @@ def test_two_8254x_forward_to_each_other() -> None:
     assert len(r["ports"]) == 2
 
 
+def test_ports_of_a_card_share_its_slot_and_two_cards_do_not() -> None:
+    """45 Gb/s to each port, in slots that carry 55 Gb/s of TLPs each way, payload and requests."""
+    slow = ("--set", "slot.generation=3", "--set", "slot.lanes=8", "--packet-size", "1518", "--rate", "45Gbps")
+    cards = result("--ports", "2", *slow, *SHORT)
+    card = result("--set", "nic.ports=2", *slow, *SHORT)
+    for r, listed in ((cards, [(0, 1), (1, 1)]), (card, [(0, 2)])):
+        balanced(r)
+        assert [(nic["slot"], nic["ports"]) for nic in r["configuration"]["platform"]["nic"]] == listed
+        assert len(r["configuration"]["platform"]["link"]) == 2
+    assert cards["loss_percent"] == 0
+    # As one port alone gets in such a slot.
+    assert 44 < card["forwarded_gbps"] < 50 and card["cohort"]["dma_drop"] > 0.2 * card["cohort"]["offered"]
+    assert card["cohort"]["core_drop"] == 0
+    # Both directions of one link are taken; of two, each for its own port. Ports count what is theirs.
+    busy = [card["statistics"]["ports"][i]["io"]["upstream_busy_ps"] / card["statistics"]["time_ps"] for i in range(2)]
+    assert sum(busy) == pytest.approx(1, abs=0.01) and busy[0] == pytest.approx(busy[1], rel=0.1)
+    for name, value in card["statistics"]["io"].items():
+        assert value == sum(port["io"][name] for port in card["statistics"]["ports"]), name
+
+
+def test_cards_of_two_kinds_forward_to_each_other() -> None:
+    r = result("--ports", "2", "--set", "nic.1.interface=82599", *SHORT, "--rate", "10Gbps")
+    balanced(r)
+    assert r["loss_percent"] == 0
+    assert [port["cohort"]["forwarded"] > 0 for port in r["ports"]] == [True, True]
+
+
 def test_a_stalled_core_shows_as_tx_drops() -> None:
     """A transmit path that is too slow, and a program that waits for it: nothing else is full for long."""
     r = result(
@@ -275,7 +302,7 @@ def test_the_kernels_driver_takes_messages() -> None:
         (("--drop-classes", "gem6"), "unknown drop classes 'gem6'"),
         (("--trace", "1s+1us", "--out", "x"), "inside the measurement"),
         (("--trace", "1us+1us"), "--trace: needs --out"),
-        (("--ports", "5"), "nic.ports is 5: must be from 1 to 4 ports"),
+        (("--ports", "5"), "--ports 5: must be from 1 to 4"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

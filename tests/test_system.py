@@ -89,9 +89,9 @@ def test_slow_pcie_shows_as_dma_drops() -> None:
         "--duration",
         "500us",
         "--set",
-        "pcie.generation=2",
+        "slot.generation=2",
         "--set",
-        "pcie.lanes=8",
+        "slot.lanes=8",
     )
     balanced(r)
     assert r["cohort"]["dma_drop"] > 0

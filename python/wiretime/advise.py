@@ -85,7 +85,7 @@ def advise(
         raise WiretimeError(f"advise: {app.name} takes no --burst; those that do: {', '.join(with_burst)}")
     platform = runs.machine(request)
     size = load.sizes(request.packet_size)
-    bits = load.rate("--rate", rate, platform["link"], load.mean(size))
+    bits = load.rate("--rate", rate, platform["link"][0], load.mean(size))
     packets_ns = float(Fraction(bits) / 8 / load.mean(size) / 10**9)
     fixed = settings_of(request)
     cores = apps.Setup(platform, request.queues, 64, {}).workers

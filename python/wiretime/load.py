@@ -304,9 +304,9 @@ LENGTHS = {"tcp": "131072", "udp": "1448"}
 
 def _window(platform: Mapping[str, Any]) -> str:
     """Return a window to the guest: half of the NIC's FIFO and what the line holds, but no more than fits the FIFO."""
-    link = platform["link"]
+    link = platform["link"][0]
     bits = _native.parse_rate(link["rate"]) * 2 * _native.parse_duration(link["latency"]) // 10**12
-    half = _native.parse_size(platform["nic"]["rx_fifo"]) // 2
+    half = _native.parse_size(platform["nic"][0]["rx_fifo"]) // 2
     return f"{(half + min(bits // 8, half)) >> 10}KiB"
 
 

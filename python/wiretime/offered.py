@@ -103,7 +103,7 @@ class _Asked:
 
     def __init__(self, r: Request, app: apps.App, platform: Mapping[str, Any], queues: int):
         self.r, self.app, self.platform, self.queues = r, app, platform, queues
-        self.link = platform["link"]
+        self.link = platform["link"][0]
 
     def times(self, warm_up: str, duration: str) -> tuple[str, str]:
         """Return the lengths of warm-up and measurement, unless the user says otherwise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -44,9 +45,10 @@ def _properties(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parameters(node: Mapping[str, Any] | None = None, prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every parameter's dotted name and schema."""
+    """Yield every parameter's dotted name and schema; of a list of tables (``[[nic]]``) those of any of them."""
     for name, child in _properties(node if node is not None else schema()).items():
         key = f"{prefix}{name}"
+        child = child.get("items", child)
         if _properties(child):
             yield from parameters(child, f"{key}.")
         else:
@@ -74,16 +76,16 @@ def choices(node: Mapping[str, Any]) -> list[str]:
     return listed
 
 
-def _value(key: str, text: str, known: Mapping[str, Mapping[str, Any]]) -> Any:
-    if known[key].get("type") == "boolean":
+def _value(key: str, text: str, node: Mapping[str, Any]) -> Any:
+    if node.get("type") == "boolean":
         if text not in ("true", "false"):
             raise WiretimeError(f"--set {key}={text}: must be true or false")
         return text == "true"
-    if known[key].get("type") == "integer":
+    if node.get("type") == "integer":
         try:
             return int(text)
         except ValueError:
-            raise WiretimeError(f"--set {key}={text}: must be a whole number{_range(known[key])}") from None
+            raise WiretimeError(f"--set {key}={text}: must be a whole number{_range(node)}") from None
     return text
 
 
@@ -94,17 +96,59 @@ def _range(node: Mapping[str, Any]) -> str:
     return ""
 
 
+NUMBER = re.compile(r"\.\d+(?=\.)")
+
+
+def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables by dotted key; tables of a list are numbered."""
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+            for i, entry in enumerate(value):
+                yield from _leaves(entry, f"{prefix}{name}.{i}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def flatten(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables by dotted key; tables of a list are numbered where they differ."""
+    together: dict[str, list[tuple[str, Any]]] = {}
+    for key, value in _leaves(table):
+        together.setdefault(NUMBER.sub("", key), []).append((key, value))
+    for name, found in together.items():
+        if all(value == found[0][1] for _, value in found):
+            yield name, found[0][1]
+        else:
+            yield from found
+
+
+def _complete(node: Mapping[str, Any], table: Any, key: str, source: str) -> None:
+    """Raise where a parameter is missing, or a table is no table and a list none."""
+    if "items" in node:
+        if not isinstance(table, list) or not table:
+            raise WiretimeError(f"{source}: {key} must be a list of tables: [[{key}]]")
+        for i, entry in enumerate(table):
+            _complete(node["items"], entry, f"{key}.{i}", source)
+    elif properties := _properties(node):
+        if not isinstance(table, Mapping):
+            raise WiretimeError(f"{source}: {key} must be a table: [{key}]")
+        for name, child in properties.items():
+            inner = f"{key}.{name}" if key else name
+            if name not in table:
+                raise WiretimeError(f"{source}: parameter {inner} is missing")
+            _complete(child, table[name], inner, source)
+
+
 def _check(table: Table, source: str) -> Table:
     known = dict(parameters())
-    flat = dict(flatten(table))
-    for key in flat:
-        if key not in known:
-            error = unknown("parameter", key, known)
+    for key, value in _leaves(table):
+        name = NUMBER.sub("", key)
+        if name not in known:
+            error = unknown("parameter", name, known)
             raise WiretimeError(f"{source}: {error}")
-    for key, node in known.items():
-        if key not in flat:
-            raise WiretimeError(f"{source}: parameter {key} is missing")
-        value = flat[key]
+        key = key if len(table.get(key.split(".")[0], ())) > 1 and name != key else name
+        node = known[name]
         wanted = {"integer": int, "string": str, "boolean": bool}[str(node.get("type", "string"))]
         if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
             kind = {int: "a whole number", str: "text with a unit", bool: "true or false"}[wanted]
@@ -114,6 +158,7 @@ def _check(table: Table, source: str) -> Table:
             raise WiretimeError(f"{source}: {unknown(key, str(value), words)}")
         if isinstance(value, int) and "minimum" in node and not node["minimum"] <= value <= node["maximum"]:
             raise WiretimeError(f"{source}: {key} is {value}: must be{_range(node)}")
+    _complete(schema(), table, "", source)
     try:
         resolved: Table = json.loads(_native.resolve_platform(json.dumps(table)))
     except ValueError as e:
@@ -121,13 +166,50 @@ def _check(table: Table, source: str) -> Table:
     return resolved
 
 
-def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested tables, by dotted key."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
+def ports(platform: Mapping[str, Any]) -> int:
+    """Return the ports that a machine's cards have together."""
+    return sum(int(nic["ports"]) for nic in platform["nic"])
+
+
+def ports_max() -> int:
+    """Return the most ports that a machine can have."""
+    return int(dict(parameters())["nic.ports"]["maximum"])
+
+
+def interfaces(platform: Mapping[str, Any]) -> list[str]:
+    """Return the register interfaces of a machine's cards, each once."""
+    return list(dict.fromkeys(str(nic["interface"]) for nic in platform["nic"]))
+
+
+def _plug(table: Table, cards: int | None) -> None:
+    """Have so many cards, more of them like the last one in slots like the last one; and a link for each port."""
+    nics, slots, links = table["nic"], table["slot"], table["link"]
+    if cards is not None:
+        del nics[cards:]
+        while len(nics) < cards:
+            free = next(i for i in range(len(slots) + 1) if all(nic["slot"] != i for nic in nics))
+            if free == len(slots):
+                slots.append(dict(slots[-1]))
+            nics.append({**nics[-1], "slot": free})
+        del links[ports(table) :]
+    links += [dict(links[-1]) for _ in range(ports(table) - len(links))]
+
+
+def _change(table: Table, key: str, value: Any) -> None:
+    """Set a parameter: of a list of tables in all of them, unless it is numbered."""
+    *parents, last = key.split(".")
+    nodes: list[Any] = [table]
+    for parent in parents:
+        if parent.isdigit():
+            # Behind a list, which was taken as what is in it.
+            if int(parent) >= len(nodes):
+                raise WiretimeError(f"--set {key}: there are {len(nodes)}, counted from 0")
+            nodes = [nodes[int(parent)]]
         else:
-            yield f"{prefix}{key}", value
+            below = [node[parent] for node in nodes]
+            nodes = [entry for node in below for entry in (node if isinstance(node, list) else [node])]
+    for node in nodes:
+        node[last] = value
 
 
 def grades() -> list[str]:
@@ -143,17 +225,18 @@ def _grade(name: str) -> Table:
     return table
 
 
-def load(name: str, changes: Sequence[str] = ()) -> Table:
-    """Return a platform, changed by ``key=value`` texts and checked."""
+def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Table:
+    """Return a platform with so many cards (as many as it lists), changed by ``key=value`` texts and checked."""
     path = path_of(name)
     try:
         table: Table = tomlkit.parse(path.read_text()).unwrap()
     except (ParseError, OSError, UnicodeDecodeError) as e:
         raise WiretimeError(f"{path}: {e}") from None
     resolved = _check(table, str(path))
-    if not changes:
+    if not changes and cards is None:
         return resolved
     known = dict(parameters())
+    _plug(table, cards)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
@@ -161,14 +244,14 @@ def load(name: str, changes: Sequence[str] = ()) -> Table:
         if key == "dram":
             table["dram"].update(_grade(text))
             continue
-        if key not in known:
-            raise WiretimeError(f"--set: {unknown('parameter', key, known)}")
-        node = table
-        *parents, last = key.split(".")
-        for parent in parents:
-            node = node[parent]
-        node[last] = _value(key, text, known)
-    return _check(table, "--set " + " ".join(changes))
+        plain = NUMBER.sub("", key)
+        if plain not in known:
+            raise WiretimeError(f"--set: {unknown('parameter', plain, known)}")
+        _change(table, key, _value(key, text, known[plain]))
+    # More ports of a card: links like the last one.
+    if all(isinstance(nic["ports"], int) and nic["ports"] <= ports_max() for nic in table["nic"]):
+        _plug(table, None)
+    return _check(table, "--set " + " ".join(changes) if changes else f"--ports {cards}")
 
 
 def difference(first: str, second: str) -> RichTable:
@@ -178,10 +261,12 @@ def difference(first: str, second: str) -> RichTable:
         table.add_column(name, no_wrap=True)
     table.add_column("meaning")
     a, b = dict(flatten(load(first))), dict(flatten(load(second)))
-    for key, node in parameters():
-        if a[key] != b[key] and key not in ("name", "description"):
+    known = dict(parameters())
+    for key in dict.fromkeys([*a, *b]):
+        if a.get(key) != b.get(key) and key not in ("name", "description"):
+            node = known[NUMBER.sub("", key)]
             meaning = str(node.get("description", "")).split(". ")[0].split("\n")[0]
-            table.add_row(key, str(a[key]), str(b[key]), str(node.get("unit", "")), meaning)
+            table.add_row(key, str(a.get(key, "")), str(b.get(key, "")), str(node.get("unit", "")), meaning)
     return table
 
 

@@ -54,13 +54,15 @@ def _kernel_words(text: str) -> list[str]:
 
 def machine(r: Request) -> dict[str, Any]:
     """Return the platform as the request changes it."""
-    short = {"nic.interface": r.nic, "nic.ports": r.ports, "system.cores": None if r.cores is None else r.cores + 1}
+    short = {"nic.interface": r.nic, "system.cores": None if r.cores is None else r.cores + 1}
     changes = [f"{key}={value}" for key, value in short.items() if value is not None]
     if r.cores is not None and r.cores < 1:
         raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")
     if r.nic is not None and r.nic not in apps.QUEUES:
         raise unknown("NIC", r.nic, apps.QUEUES)
-    return platforms.load(r.platform, [*changes, *r.changes])
+    if r.ports is not None and not 1 <= r.ports <= (most := platforms.ports_max()):
+        raise WiretimeError(f"--ports {r.ports}: must be from 1 to {most}")
+    return platforms.load(r.platform, [*changes, *r.changes], r.ports)
 
 
 def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
@@ -95,8 +97,8 @@ def check(r: Request) -> Checked:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
     queues = apps.queues(app, platform, r.queues)
     asked, trace, warm_up, duration, far_end = offered.of(r, app, platform, queues)
-    if far_end != "none" and platform["nic"]["ports"] != 1:
-        raise WiretimeError(f"--ports {platform['nic']['ports']}: one, with what is outside at its other end")
+    if far_end != "none" and (ports := platforms.ports(platform)) != 1:
+        raise WiretimeError(f"--ports {ports}: one, with what is outside at its other end")
     for option, text in (
         ("--duration", duration),
         ("--warmup", warm_up),
@@ -185,7 +187,8 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
         rest = f"1-{cores - 1}" if cores > 2 else "1"
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
     waits = "1" if app.start_at == "receiver-ready" else ""
-    modules = " ".join(app.modules(platform["nic"]["interface"]))
+    wanted = [name for interface in platforms.interfaces(platform) for name in app.modules(interface)]
+    modules = " ".join(dict.fromkeys(wanted))
     settings = {
         "MODULES": modules,
         "BIND": app.bind,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import wiretime._native as _native
-from wiretime import paths
+from wiretime import paths, platforms
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import guest, qemu
 from wiretime.setup.architecture import BOARD, REPEATABLE
@@ -207,7 +207,7 @@ class Machine:
         sockets = {}
         sweep()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-", ignore_cleanup_errors=True)
-        nics = [f"nic{i}" for i in range(platform["nic"]["ports"])]
+        nics = [f"nic{i}" for i in range(platforms.ports(platform))]
         for name in (*nics, "control"):
             # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

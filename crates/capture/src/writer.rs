@@ -43,11 +43,11 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file for so many ports of `bits` a second.
+    /// Begins a file for ports of so many bits a second each.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn new(mut out: W, ports: usize, bits: u64) -> io::Result<Self> {
+    pub fn new(mut out: W, ports: &[u64]) -> io::Result<Self> {
         let (none, section_len) = (0, -1);
         write(
             &mut out,
@@ -62,7 +62,7 @@ impl<W: Write> Writer<W> {
                 block_len2: none,
             },
         )?;
-        for port in 0..ports {
+        for (port, bits) in ports.iter().enumerate() {
             for (name, about) in [
                 (format!("port{port}"), "the wire of the port: in is to the NIC"),
                 (format!("port{port}-dropped"), "frames that the NIC refused, when it did"),

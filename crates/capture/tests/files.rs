@@ -130,7 +130,7 @@ fn truncated_files() {
 #[test]
 fn our_own_files() {
     let mut file = Vec::new();
-    let mut w = Writer::new(&mut file, 2, 100_000_000_000).unwrap();
+    let mut w = Writer::new(&mut file, &[100_000_000_000; 2]).unwrap();
     let seen = |at, passage| Seen { at, passage, id: 7, queue: 3, end: 0 };
     for (port, at, passage) in [
         (0, 5_000_000_001, Passage::In),
@@ -224,7 +224,7 @@ proptest! {
             1 => pcap(true, 101, &[(0, 0, vec![0x45; 40], 40)]),
             2 => {
                 let mut f = Vec::new();
-                let mut w = Writer::new(&mut f, 1, 1_000).unwrap();
+                let mut w = Writer::new(&mut f, &[1_000]).unwrap();
                 let seen = Seen { at: Ps(5), passage: Passage::Dropped("DmaDrop"), id: 1, queue: 0, end: 0 };
                 (0..4).for_each(|_| w.write(0, &seen, &ethernet(60)).unwrap());
                 f

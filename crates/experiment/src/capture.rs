@@ -29,8 +29,10 @@ pub struct Capture {
 
 impl Capture {
     pub fn new(file: File, p: &Platform) -> Self {
-        let writer = Writer::new(BufWriter::new(file), p.nic.ports as usize, p.link.rate.bits_per_second());
-        let slack = p.link.rate.time_of(FRAME_MAX.into()) + p.link.latency.ps() + p.quantum();
+        let speeds: Vec<u64> = p.link.iter().map(|link| link.rate.bits_per_second()).collect();
+        let writer = Writer::new(BufWriter::new(file), &speeds);
+        let ways = p.link.iter().map(|link| link.rate.time_of(FRAME_MAX.into()) + link.latency.ps());
+        let slack = ways.max().unwrap_or_default() + p.quantum();
         Self { writer, waiting: Vec::new(), slack }
     }
 

@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use wiretime_base::Ps;
 use wiretime_hw::machine::{Hold, Machine};
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Timed, FCS, FRAME_MAX, FRAME_MIN};
+use wiretime_hw::wire::{End, Timed, FCS, FRAME_MAX, FRAME_MIN};
 
 /// How often the TAP is looked at while the guest idles: below what a person's network takes.
 const TAP_POLL: Ps = Ps::from_us(100);
@@ -71,7 +71,8 @@ pub struct Host {
 
 impl Host {
     fn new(socket: OwnedFd, p: &Platform) -> Self {
-        let cable = p.link.rate.time_of(FRAME_MIN.into()) + p.link.latency.ps();
+        let link = p.port(0).link;
+        let cable = link.rate.time_of(FRAME_MIN.into()) + link.latency.ps();
         Self { socket, received: Vec::new(), zero: None, theirs: Ps::ZERO, ours: Ps::ZERO, cable, lost: false }
     }
 
@@ -209,7 +210,8 @@ impl Experiment {
 
     /// Frames from and to the far end, where it is outside.
     pub(crate) fn far_frames<H: Hold>(&self, d: &Driven<'_, H>) -> Option<[u64; 2]> {
-        let far = (self.settings.far != FarEnd::None).then(|| d.machine.nics.nics().slots[0].nic.far_stats())?;
+        let far =
+            (self.settings.far != FarEnd::None).then(|| d.machine.nics.nics().slots[0].nic.cable().end().passed())?;
         Some([far.frames_in, far.frames_out])
     }
 
@@ -242,7 +244,7 @@ impl Experiment {
                     machine.nics.nics().slots[0].nic.far_brings(frames);
                 }
                 self.simulate(end, machine);
-                for (_, frame) in machine.nics.nics().slots[0].nic.to_far() {
+                for (_, frame) in machine.nics.nics().slots[0].nic.cable_mut().to_far() {
                     let _ = tap.write(&frame); // a world that does not listen is nothing to us
                 }
                 self.outside = Outside::Tap(tap);
@@ -252,7 +254,7 @@ impl Experiment {
                     let step = end.min(host.known());
                     self.simulate(step, machine);
                     let nic = &mut machine.nics.nics().slots[0].nic;
-                    host.tell(step + nic.foresight(), nic.to_far().into_iter(), step < end);
+                    host.tell(step + nic.foresight(), nic.cable_mut().to_far().into_iter(), step < end);
                     if step >= end {
                         break;
                     }
@@ -260,7 +262,7 @@ impl Experiment {
                 }
                 if host.zero.is_none() {
                     self.simulate(end, machine);
-                    drop(machine.nics.nics().slots[0].nic.to_far());
+                    drop(machine.nics.nics().slots[0].nic.cable_mut().to_far());
                 }
                 self.outside = Outside::Host(host);
             }

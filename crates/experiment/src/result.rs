@@ -11,7 +11,7 @@ use wiretime_hw::core::{StageTrace, Stages};
 use wiretime_hw::machine::{Hold, Nics};
 use wiretime_hw::nic::{Counts, DropState, FlowCounts, Lateness, PortStats, RxQueueStats, Which, FLOWS_TOLD};
 use wiretime_hw::params::Interface;
-use wiretime_hw::wire::Latencies;
+use wiretime_hw::wire::{End, Latencies};
 
 /// Three digits are what the histogram keeps; the mean is exact.
 fn ns(ps: Ps) -> f64 {
@@ -108,9 +108,9 @@ fn ports<G>(nics: &Nics<G>, totals: &PacketTotals, duration_ns: f64) -> Vec<Valu
             "queues": queues,
             "drop_transitions": transitions,
             "last_drop_ns": book.last_drop().map(|at| ns(at.saturating_sub(nics.books.cohort.start))),
-            "given_up": nic.given_up(),
-            "store": nic.store_stats(),
-            "iperf": nic.iperf_report(),
+            "given_up": nic.cable().end().given_up(),
+            "store": nic.cable().end().store_stats(),
+            "iperf": nic.cable().end().iperf_report(),
             "flows": flows(&nics.books.flows[i]),
         })
     };
@@ -245,7 +245,7 @@ fn lateness<G>(nics: &Nics<G>) -> Lateness {
 fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String> {
     let mut list = Vec::new();
     let trapped: u64 = nics.slots.iter().map(|s| s.trapped_doorbells).sum();
-    let traps_anyway = run.platform.nic.interface == Interface::I82599;
+    let traps_anyway = run.platform.nic.iter().any(|nic| nic.interface == Interface::I82599);
     if trapped > 0 && run.settings.mapped_doorbells && interrupts == 0 && !traps_anyway {
         list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }
@@ -265,7 +265,7 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
     if let Some((a, b)) = run.start.as_ref().zip(run.end.as_ref()) {
         list.extend(starved_queues(run, a, b));
     }
-    if nics.slots.iter().any(|s| s.nic.line_limited()) {
+    if nics.slots.iter().any(|s| s.nic.cable().line_limited) {
         list.push("offered rate: the line carries less at this packet size; packets leave back to back".into());
     }
     let ambiguous = nics.books.sink.ambiguous;

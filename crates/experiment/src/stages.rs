@@ -271,7 +271,7 @@ impl Experiment {
         if !start {
             return None;
         }
-        d.machine.find_places(self.platform.nic.interface, self.settings.mapped_doorbells);
+        d.machine.find_places(self.settings.mapped_doorbells);
         self.stage = Stage::Traffic;
         self.clocks.traffic = Some(Instant::now());
         // From the end of the current window on: nothing of the past changes.
@@ -354,7 +354,7 @@ impl Experiment {
         {
             let mut nics = d.machine.nics.nics();
             for slot in &mut nics.slots {
-                if let Err(problem) = slot.nic.change_load(&load) {
+                if let Err(problem) = slot.nic.cable_mut().change(&load) {
                     channel.send(json!({ "refused": problem }));
                     return false;
                 }
@@ -377,7 +377,7 @@ impl Experiment {
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = d.machine.nics.nics();
-        let Nics { slots, books } = &mut *nics;
+        let Nics { slots, books, .. } = &mut *nics;
         books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
         let capture = self.settings.capture_length.ps();
         let begin = measure + self.settings.capture_start.ps();
@@ -426,7 +426,7 @@ impl Experiment {
             memory: d.machine.memory.stats().clone(),
             objects: d.machine.memory.objects.stats(),
             dram: d.machine.memory.dram_stats().clone(),
-            ports: nics.slots.iter().map(|s| s.nic.stats(queues, &nics.books)).collect(),
+            ports: (0..nics.slots.len()).map(|port| nics.stats(port, queues)).collect(),
             instructions: d.executed.instructions.to_vec(),
             times: d.executed.times.to_vec(),
             hash: d.executed.hash,
@@ -473,10 +473,10 @@ impl Experiment {
 /// Whether the host has sent anything.
 fn has_sent<H: Hold>(d: &Driven<'_, H>) -> bool {
     let nics = d.machine.nics.nics();
-    nics.slots.iter().any(|s| s.nic.stats(1, &nics.books).transmit.frames > 0)
+    (0..nics.slots.len()).any(|port| nics.stats(port, 1).transmit.frames > 0)
 }
 
-/// Whether no generator has anything left to send.
+/// Whether nothing is left to be sent to any port.
 fn all_sent<H: Hold>(d: &Driven<'_, H>) -> bool {
-    d.machine.nics.nics().slots.iter().all(|s| s.nic.exhausted())
+    d.machine.nics.nics().slots.iter().all(|s| s.nic.cable().exhausted())
 }

@@ -1,4 +1,4 @@
-//! A whole machine: cores, memory, NICs on their links with their wires, and the books. It is built from a platform; what
+//! A whole machine: cores, memory, cards in their slots with ports and wires, and the books. It is built from a platform; what
 //! drives it, and where instructions come from, is somebody else's.
 //!
 //! Whoever drives it lets cores execute blocks, lets devices advance to where cores stand, and applies what devices have
@@ -7,19 +7,22 @@
 
 use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
 use crate::memory::{GuestMemory, MemorySystem};
-use crate::nic::{identity, shared_pages, Books, Nic, Place, Polled, Store};
+use crate::nic::{identity, shared_pages, Books, DevicePages, DmaEngine, Nic, Place, Polled, PortStats, Store};
 use crate::params::{Interface, Platform};
 use crate::pci::{Bar, ConfigSpace};
 use std::cell::{RefCell, RefMut};
 use std::ops::{DerefMut, Range};
 use wiretime_base::Ps;
 
-/// A NIC as a PCI function with its guest memory.
+/// A port of a card as a PCI function with its guest memory.
 pub struct Slot<G> {
     /// Its configuration space.
     pub config: ConfigSpace,
     /// The device, its I/O path and its wire.
     pub nic: Box<dyn Nic<G> + Send>,
+    /// The card that it is a port of.
+    pub card: usize,
+    shared: DevicePages,
     /// Memory as it sees it.
     pub guest: G,
     /// Doorbells that came as trapped accesses.
@@ -27,10 +30,11 @@ pub struct Slot<G> {
 }
 
 impl<G> Slot<G> {
-    /// With this family's identity.
+    /// With this family's identity, a port of card number `card`.
     #[must_use]
-    pub fn new(interface: Interface, nic: Box<dyn Nic<G> + Send>, guest: G) -> Self {
-        Self { config: ConfigSpace::new(&identity(interface)), nic, guest, trapped_doorbells: 0 }
+    pub fn new(interface: Interface, card: usize, nic: Box<dyn Nic<G> + Send>, guest: G) -> Self {
+        let (config, shared) = (ConfigSpace::new(&identity(interface)), shared_pages(interface));
+        Self { config, nic, card, shared, guest, trapped_doorbells: 0 }
     }
 
     /// The guest writes a BAR, trapped.
@@ -50,10 +54,21 @@ impl<G> Slot<G> {
 
 /// All NICs, and the books of their packets.
 pub struct Nics<G> {
-    /// By number.
+    /// Ports, by number.
     pub slots: Vec<Slot<G>>,
+    /// Engines and ways to the host of the cards that they are of.
+    pub cards: Vec<DmaEngine>,
     /// See [`Books`].
     pub books: Books,
+}
+
+impl<G> Nics<G> {
+    /// Counters of a port; `queues` of them by queue.
+    #[must_use]
+    pub fn stats(&self, port: usize, queues: usize) -> PortStats {
+        let slot = &self.slots[port];
+        slot.nic.stats(queues, &self.cards[slot.card], &self.books)
+    }
 }
 
 /// Where a machine keeps its NICs: with itself, or where somebody else reaches their registers too.
@@ -146,13 +161,13 @@ impl<H: Hold> Machine<H> {
     }
 
     /// Finds out where BARs, device pages (where the guest accesses them as memory) and rings are, as its driver has put them.
-    pub fn find_places(&mut self, interface: Interface, as_memory: bool) {
+    pub fn find_places(&mut self, as_memory: bool) {
         let nics = self.nics.nics();
-        let shared = shared_pages(interface);
         for (place, slot) in self.mapped.iter_mut().zip(&nics.slots) {
             let standing =
                 |bar: &Bar| slot.config.bar_address(bar.number).map(|at| (bar.number, at..at.saturating_add(bar.size)));
             let bars: Vec<_> = slot.config.bars().iter().filter_map(standing).collect();
+            let shared = &slot.shared;
             if let Some(at) = bars.iter().find(|(number, _)| *number == shared.bar).map(|(_, bar)| bar.start) {
                 let pages = if as_memory { at + shared.range.start..at + shared.range.end } else { 0..0 };
                 *place = Mapped { bars, pages };
@@ -211,18 +226,18 @@ impl<H: Hold> Machine<H> {
     fn polls(&self, index: usize, t: Ps, paddr: u64) {
         let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
         let mut nics = self.nics.nics();
-        let Nics { slots, books } = &mut *nics;
+        let Nics { slots, books, .. } = &mut *nics;
         slots[*slot].nic.polls(index as u16, ring, paddr - ring.bytes.start, t, books);
     }
 
     /// Hands on what core `index` has stored to devices.
     fn ring_doorbells(&mut self, index: usize) {
         let mut nics = self.nics.nics();
-        let Nics { slots, books } = &mut *nics;
+        let Nics { slots, cards, books } = &mut *nics;
         let mut stores = std::mem::take(&mut self.cores[index].device_stores);
         for s in stores.drain(..) {
             let Some((i, place)) = self.place(s.paddr) else { continue };
-            let nic = &mut slots[i].nic;
+            let Slot { nic, card, .. } = &mut slots[i];
             // A trapped write has noted its value already; a mapped one was read from the page.
             let deferred = nic.deferred();
             let store = if let Some(k) = deferred.iter().position(|d| d.place == place) {
@@ -232,7 +247,7 @@ impl<H: Hold> Machine<H> {
             } else {
                 continue;
             };
-            if nic.store(s.time, store) {
+            if nic.store(s.time, store, &mut cards[*card]) {
                 books.bursts_end(index as u16, s.time);
             }
         }
@@ -252,22 +267,25 @@ impl<H: Hold> Machine<H> {
         self.forgotten = t;
         self.memory.reached(t);
         self.cores.iter_mut().for_each(|core| core.reached(t));
-        self.nics.nics().slots.iter_mut().for_each(|slot| slot.nic.reached(t));
+        let mut nics = self.nics.nics();
+        nics.slots.iter_mut().for_each(|slot| slot.nic.reached(t));
+        nics.cards.iter_mut().for_each(|card| card.reached(t));
     }
 
     /// Devices are simulated up to, not including, `end`. `unwatched`: no core's stores are seen; registers are looked at.
     pub fn advance(&mut self, end: Ps, unwatched: bool) {
         let mut nics = self.nics.nics();
-        let Nics { slots, books } = &mut *nics;
+        let Nics { slots, cards, books } = &mut *nics;
         let mut next_write = Ps::MAX;
         for slot in slots {
+            let engine = &mut cards[slot.card];
             if unwatched {
-                slot.nic.look_at_pages(end);
+                slot.nic.look_at_pages(end, engine);
                 for store in std::mem::take(slot.nic.deferred()) {
-                    slot.nic.store(end, store);
+                    slot.nic.store(end, store, engine);
                 }
             }
-            slot.nic.advance(end, &mut self.memory, &slot.guest, books);
+            slot.nic.advance(end, (&mut self.memory, &slot.guest), engine, books);
             next_write = next_write.min(slot.nic.writes().next_time());
         }
         self.next_write = next_write;

@@ -13,22 +13,22 @@ const LENGTH: u32 = 2100;
 
 fn machine() -> Platform {
     let mut p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
-    p.link.rate = "1000000Gbps".parse().unwrap();
+    p.link[0].rate = "1000000Gbps".parse().unwrap();
     p.pcie.max_payload = 4096;
     p.pcie.dllp_size = 0;
     (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
-    p.nic.packet_latency = "0ns".parse().unwrap();
-    p.nic.descriptor_write_back = 1;
+    p.nic[0].packet_latency = "0ns".parse().unwrap();
+    p.nic[0].descriptor_write_back = 1;
     // Seldom reads of descriptors: their requests are on the same link.
-    (p.nic.descriptor_cache, p.nic.descriptor_prefetch) = (1024, 512);
-    p.nic.rx_fifo = "64MiB".parse().unwrap();
+    (p.nic[0].descriptor_cache, p.nic[0].descriptor_prefetch) = (1024, 512);
+    p.nic[0].rx_fifo = "64MiB".parse().unwrap();
     p
 }
 
 /// Bits a second of the link as the specification has it: generation 4, 16 lanes, 128b/130b, less what is always taken.
 fn link_rate(p: &Platform) -> f64 {
-    assert_eq!(p.pcie.generation, 4);
-    16e9 * f64::from(p.pcie.lanes) * 128.0 / 130.0 * f64::from(100 - p.pcie.idle_percent) / 100.0
+    assert_eq!(p.slot[0].generation, 4);
+    16e9 * f64::from(p.slot[0].lanes) * 128.0 / 130.0 * f64::from(100 - p.pcie.idle_percent) / 100.0
 }
 
 /// Nanoseconds on the link of a packet's payload, and of its descriptor's write-back.
@@ -74,7 +74,7 @@ fn constant_arrivals_below_capacity() {
 #[test]
 fn constant_arrivals_above_capacity() {
     let mut p = machine();
-    p.nic.rx_fifo = "256KiB".parse().unwrap();
+    p.nic[0].rx_fifo = "256KiB".parse().unwrap();
     let (payload, descriptor) = service(&p, LENGTH);
     let capacity = f64::from(LENGTH) * 8.0 / (payload + descriptor);
     let n = 200_000;
@@ -94,7 +94,7 @@ fn constant_arrivals_above_capacity() {
 fn bursts() {
     let p = machine();
     let (payload, descriptor) = service(&p, LENGTH);
-    let wire = f64::from(LENGTH + p.link.gap_bytes) * 8.0 / 1e6;
+    let wire = f64::from(LENGTH + p.link[0].gap_bytes) * 8.0 / 1e6;
     for size in [2u32, 8, 64] {
         let o = run(&p, &load(LENGTH, 20.0, Arrivals::Burst { size }, 1), 6400);
         // A payload goes ahead of the descriptor before it: from the third on, everybody waits for one descriptor less.
@@ -143,8 +143,8 @@ fn poisson_arrivals_are_md1_at_length() {
 fn write_back_by_timer_and_by_count() {
     let rx_dma = |timer: &str, batch: u32, gbps: f64| {
         let mut p = machine();
-        p.nic.descriptor_write_back = batch;
-        p.nic.descriptor_write_back_timer = timer.parse().unwrap();
+        p.nic[0].descriptor_write_back = batch;
+        p.nic[0].descriptor_write_back_timer = timer.parse().unwrap();
         let o = measure(&p, &load(LENGTH, gbps, Arrivals::Constant, 1), 2000, 4096, true).expect("a load");
         assert_eq!(o.violations.len(), 0);
         o.hops[2].mean
@@ -164,7 +164,7 @@ fn the_loop_adds_up() {
     assert_eq!((o.violations.len(), o.forwarded), (0, o.packets));
     let sum: f64 = o.hops.iter().map(|h| h.mean).sum();
     close("hops", sum, o.latency_mean_ns, 1e-9);
-    let wire = f64::from(LENGTH) * 8.0 / 1e6 + p.link.latency.ps().as_f64() / 1000.0;
+    let wire = f64::from(LENGTH) * 8.0 / 1e6 + p.link[0].latency.ps().as_f64() / 1000.0;
     close("wire in", o.hops[0].mean, wire, 1e-3);
     close("wire out", o.hops[7].mean, wire, 1e-3);
     assert_eq!(o.hops[1].mean, 0.0, "nobody waits");

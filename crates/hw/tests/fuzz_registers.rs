@@ -9,9 +9,9 @@ use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
 use wiretime_hw::nic::devices::intel::{e1000, ixgbe};
 use wiretime_hw::nic::devices::{self, queues};
-use wiretime_hw::nic::{shared_pages, BookSettings, DropClasses, LocalPages, Nic, Place, Polled};
+use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place, Polled};
 use wiretime_hw::params::{Interface, Platform};
-use wiretime_hw::wire::{Arrivals, Flows, Generator, Load, Recognition, Sink, Sizes};
+use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Recognition, Sink, Sizes};
 
 const ACCESSES: u64 = 500_000;
 const MEMORY: u64 = 1 << 20;
@@ -149,7 +149,7 @@ fn of_82599() -> Knowledge {
 
 fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     let mut p = platform();
-    p.nic.interface = interface;
+    p.nic[0].interface = interface;
     let mut memory = MemorySystem::new(&p, 1);
     let load = Load {
         sizes: Sizes::Fixed { size: 64 },
@@ -159,11 +159,12 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         seed,
         ..Load::default()
     };
-    let generator = Generator::new(&load, 0, (p.link.rate, p.link.gap_bytes), MAC).unwrap();
+    let cable = Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).unwrap();
     let shared_range = shared_pages(interface).range;
     let queues = queues(interface);
     let pages = LocalPages::new(shared_range.clone());
-    let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), generator);
+    let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), cable);
+    let mut engine = DmaEngine::new(&p, 0, 0..1);
     let settings =
         BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
     let mut books = devices::books(&p, settings);
@@ -199,7 +200,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             port.write(Place { bar: random.one_in(100).into(), offset }, &value.to_le_bytes());
         }
         for store in std::mem::take(port.deferred()) {
-            port.store(now, store);
+            port.store(now, store, &mut engine);
         }
         if random.one_in(16) {
             let at = (handed_over(&mut random) & !0xf) as usize;
@@ -210,14 +211,15 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         }
         if random.one_in(8) {
             now += Ps(random.below(3_000_000));
-            port.advance(now, &mut memory, &ram, &mut books);
+            port.advance(now, (&mut memory, &ram), &mut engine, &mut books);
             port.writes().apply(now, &mut ram);
             memory.reached(now);
             port.reached(now);
+            engine.reached(now);
             while port.take_message().is_some() {}
         }
         if i % 1000 == 0 {
-            port.look_at_pages(now);
+            port.look_at_pages(now, &mut engine);
             let ring = Polled { bytes: 0..random.below(1 << 16), entry: 16, queue: (i / 1000 % 64) as u16 };
             port.polls(0, &ring, random.below(1 << 16), now, &mut books);
         }
@@ -231,7 +233,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
             "written outside what was handed over: {from:#x} to {to:#x}"
         );
     }
-    let stats = port.stats(queues, &books);
+    let stats = port.stats(queues, &engine, &books);
     assert!(stats.receive.frames > 1000, "traffic has flowed: {stats:?}");
     assert!(stats.receive.delivered > 0 && stats.transmit.descriptors_fetched > 0, "the rings were used: {stats:?}");
     assert!(

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wiretime_hw::params::Platform;
 
 /// Parameters that no model of this crate reads, and why.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("core.timing.load.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.load_vector.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.store.unit", "stores execute in the store unit: nothing else is allowed"),
@@ -16,7 +16,8 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("name", "a name"),
     ("description", "a text"),
     ("nic.interface", "what the driver sees; the same resources behind it"),
-    ("nic.ports", "how many NICs the engine starts"),
+    ("nic.slot", "which of equal slots the card is in"),
+    ("nic.ports", "how many ports the engine starts"),
     ("system.cores", "how many cores the engine starts"),
     ("system.memory", "the guest's memory, which QEMU makes"),
     ("system.cpu", "which instructions the guest finds"),
@@ -34,12 +35,16 @@ fn load(text: &str, changes: &[(&str, Value)]) -> Value {
     value
 }
 
+/// A parameter by its dotted name; of a list of tables, the first one's.
 fn at<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
-    key.split('.').fold(value, |v, k| v.get_mut(k).unwrap_or_else(|| panic!("no parameter {key}")))
+    key.split('.').fold(value, |v, k| {
+        let table = if v.is_array() { v.get_mut(0) } else { Some(v) };
+        table.and_then(|t| t.get_mut(k)).unwrap_or_else(|| panic!("no parameter {key}"))
+    })
 }
 
 fn leaves(value: &Value, prefix: &str, into: &mut Vec<String>) {
-    match value.as_object() {
+    match value.get(0).unwrap_or(value).as_object() {
         Some(fields) => fields.iter().for_each(|(k, v)| {
             let path = if prefix.is_empty() { k.clone() } else { format!("{prefix}.{k}") };
             leaves(v, &path, into);
@@ -53,6 +58,7 @@ fn in_range(schema: &Value, key: &str, n: i64) -> bool {
     let mut node = schema;
     for part in key.split('.') {
         node = &node["properties"][part];
+        node = node.get("items").unwrap_or(node);
         if let Some(name) = node["$ref"].as_str() {
             node = &schema["$defs"][name.rsplit('/').next().unwrap_or_default()];
         }

@@ -45,7 +45,7 @@ impl Config {
             // SAFETY: the caller opened it for us; nobody else in this process uses it.
             Ok(unsafe { OwnedFd::from_raw_fd(raw) })
         };
-        let nic_fds: Result<_, _> = (0..settings.platform.nic.ports).map(|i| fd(&format!("nic{i}"))).collect();
+        let nic_fds: Result<_, _> = (0..settings.platform.link.len()).map(|i| fd(&format!("nic{i}"))).collect();
         Ok(Self {
             platform: settings.platform,
             run: settings.run,

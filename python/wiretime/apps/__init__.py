@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from wiretime import platforms
 from wiretime.apps.dpdk import DPDK
 from wiretime.apps.kernel import KERNEL
 from wiretime.apps.model import KERNEL_RING, App, Command, Setup
@@ -55,7 +56,7 @@ def words(arguments: str) -> list[str]:
 
 def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
     """Return the queues that a run uses, where the NIC and the application have them."""
-    interface = platform["nic"]["interface"]
+    interface = min(platforms.interfaces(platform), key=lambda name: QUEUES[name])
     have = QUEUES[interface]
     if not 1 <= wanted <= have:
         other = "" if have > 1 else f"; --nic 82599 has {QUEUES['82599']}"

@@ -9,6 +9,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from wiretime import platforms
+
 DRIVER_MODULES = {
     "8254x": ("e1000",),
     "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
@@ -65,13 +67,13 @@ class Setup:
 
     @property
     def ports(self) -> int:
-        """Ports of the NIC."""
-        return int(self.platform["nic"]["ports"])
+        """Ports of all NICs."""
+        return platforms.ports(self.platform)
 
     @property
     def interface(self) -> str:
         """The NIC's register interface."""
-        return str(self.platform["nic"]["interface"])
+        return platforms.interfaces(self.platform)[0]
 
     @property
     def jumbo(self) -> bool:

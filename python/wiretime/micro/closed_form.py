@@ -154,7 +154,7 @@ def branches(p: Platform) -> Iterator[Expected]:
 def devices(p: Platform) -> Iterator[Expected]:
     """Yield register writes and reads, one after the other."""
     write = ns(p["io"]["mmio_write_latency"])
-    path = p["pcie"] if p["io"]["path"] == "pcie" else p["bus"]
+    path = p[p["slot"][p["nic"][0]["slot"]]["path"]]
     read = 2 * (write + ns(path["latency"])) + ns(p["io"]["mmio_read_latency"])
     yield Expected(("doorbell", 0), write, LATENCY, "io.mmio_write_latency")
     yield Expected(("mmio-read", 0), read, LATENCY, "2 (io.mmio_write_latency + latency) + io.mmio_read_latency")

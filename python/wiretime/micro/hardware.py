@@ -32,7 +32,7 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
 # Hosts of pcie.csv: one way through their PCIe, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
 # The NFP-6000 of pcie-bench: generation 3 x8, and what its DMA engine adds to a read, calibrated on the 64 B rows.
-DEVICE = ("pcie.generation=3", "pcie.lanes=8", "pcie.tags=32", "pcie.max_payload=256", "pcie.max_read_request=512")
+DEVICE = ("slot.generation=3", "slot.lanes=8", "pcie.tags=32", "pcie.max_payload=256", "pcie.max_read_request=512")
 ENGINE_NS = 120.0
 
 SCATTER = (

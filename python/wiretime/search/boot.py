@@ -35,7 +35,7 @@ def link(request: runs.Request) -> dict[str, Any]:
     checked = runs.check(replace(request, rate=WAKING))
     if checked.command.role == SENDS:
         raise WiretimeError(f"{request.app} sends by itself here: a search needs a program that takes a load")
-    found: dict[str, Any] = checked.platform["link"]
+    found: dict[str, Any] = checked.platform["link"][0]
     return found
 
 
@@ -62,7 +62,7 @@ def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:
     store = checked.settings["load"]["store"]
     if store is None:
         return min(AGEING_RATE, highest), AGEING
-    rate = load.rate("--rate", checked.app.rate, checked.platform["link"], Fraction(load.LENGTH_MIN))
+    rate = load.rate("--rate", checked.app.rate, checked.platform["link"][0], Fraction(load.LENGTH_MIN))
     # Some keys are set twice.
     seconds = 1.2 * store["keys"] * load.LENGTH_MIN * 8 / rate
     return rate, f"{int(seconds * 1e9)}ns"

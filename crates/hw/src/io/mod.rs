@@ -10,11 +10,12 @@ mod pcie;
 pub mod probe;
 
 use crate::memory::MemorySystem;
-use crate::params::{IoPath, Platform};
+use crate::params::{CardSlot, IoPath, Platform};
 use crate::requester::DmaRequester;
 use bus::Bus;
 use iommu::Iommu;
 use pcie::Pcie;
+use std::ops::Range;
 use wiretime_base::{stats, Ps, Sorted};
 
 stats! {
@@ -82,35 +83,63 @@ enum Path {
     Bus(Box<Bus>),
 }
 
-/// The I/O path of one NIC.
+/// The I/O path of one card.
 pub struct Io {
     path: Path,
     iommu: Iommu,
     /// Posted writes stay in order: none arrives before an earlier one, whatever gap its packet has found. Of cores that
     /// run ahead of each other, by when they were accepted: accepted and arrived.
     registers: Sorted<(Ps, Ps)>,
-    stats: IoStats,
+    /// Of each of its ports, from this device number on.
+    stats: Vec<IoStats>,
+    first: u16,
 }
 
 impl Io {
-    /// As the platform says.
+    /// In this slot of the platform, of a card whose ports are these devices.
     #[must_use]
-    pub fn new(p: &Platform) -> Self {
-        let path = match p.io.path {
-            IoPath::Pcie => Path::Pcie(Box::new(Pcie::new(&p.pcie))),
+    pub fn new(p: &Platform, slot: &CardSlot, devices: Range<u16>) -> Self {
+        let path = match slot.path {
+            IoPath::Pcie => Path::Pcie(Box::new(Pcie::new(&p.pcie, (slot.generation, slot.lanes)))),
             IoPath::Bus => Path::Bus(Box::new(Bus::new(&p.bus))),
         };
-        Self { path, iommu: Iommu::new(&p.iommu), registers: Sorted::default(), stats: IoStats::default() }
+        Self {
+            path,
+            iommu: Iommu::new(&p.iommu),
+            registers: Sorted::default(),
+            stats: vec![IoStats::default(); devices.len().max(1)],
+            first: devices.start,
+        }
     }
 
-    /// Counters.
-    #[must_use]
-    pub fn stats(&self) -> IoStats {
-        let (up, down) = match &self.path {
+    /// Time that each direction has been taken, up and down.
+    #[inline]
+    fn busy(&self) -> (Ps, Ps) {
+        match &self.path {
             Path::Pcie(p) => p.busy(),
             Path::Bus(b) => b.busy(),
-        };
-        IoStats { upstream_busy_ps: up.0, downstream_busy_ps: down.0, ..self.stats.clone() }
+        }
+    }
+
+    /// What has been taken since is a device's.
+    #[inline]
+    fn charge(&mut self, device: usize, before: (Ps, Ps)) {
+        let (up, down) = self.busy();
+        let stats = &mut self.stats[device];
+        stats.upstream_busy_ps += (up - before.0).0;
+        stats.downstream_busy_ps += (down - before.1).0;
+    }
+
+    /// The place of a device's counters.
+    #[inline]
+    fn counted(&self, device: u16) -> usize {
+        usize::from(device.saturating_sub(self.first)).min(self.stats.len() - 1)
+    }
+
+    /// Counters of a device.
+    #[must_use]
+    pub fn stats(&self, device: u16) -> IoStats {
+        self.stats[self.counted(device)].clone()
     }
 
     /// The NIC writes; returns when the last byte has left the NIC and when all is visible to cores.
@@ -121,31 +150,42 @@ impl Io {
         by: DmaRequester,
         memory: &mut MemorySystem,
     ) -> (Ps, Ps) {
-        self.stats.upstream_payload += length;
-        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats, by };
-        match &mut self.path {
+        let (at, before) = (self.counted(by.device), self.busy());
+        let stats = &mut self.stats[at];
+        stats.upstream_payload += length;
+        let mut host = Host { memory, iommu: &mut self.iommu, stats, by };
+        let times = match &mut self.path {
             Path::Pcie(p) => p.write(t, address, length, &mut host),
             Path::Bus(b) => b.write(t, address, length, &mut host),
-        }
+        };
+        self.charge(at, before);
+        times
     }
 
     /// The NIC reads; returns when the last byte is there.
     pub fn read(&mut self, t: Ps, (address, length): (u64, u64), by: DmaRequester, memory: &mut MemorySystem) -> Ps {
-        self.stats.downstream_payload += length;
-        let mut host = Host { memory, iommu: &mut self.iommu, stats: &mut self.stats, by };
-        match &mut self.path {
+        let (at, before) = (self.counted(by.device), self.busy());
+        let stats = &mut self.stats[at];
+        stats.downstream_payload += length;
+        let mut host = Host { memory, iommu: &mut self.iommu, stats, by };
+        let done = match &mut self.path {
             Path::Pcie(p) => p.read(t, address, length, &mut host),
             Path::Bus(b) => b.read(t, address, length, &mut host),
-        }
+        };
+        self.charge(at, before);
+        done
     }
 
-    /// A core's posted write of a register, accepted by the root complex at `t`; returns when the NIC has it.
-    pub fn register_write(&mut self, t: Ps) -> Ps {
-        self.stats.register_writes += 1;
+    /// A core's posted write of a device's register, accepted by the root complex at `t`; returns when the card has it.
+    pub fn register_write(&mut self, t: Ps, device: u16) -> Ps {
+        let (device, before) = (self.counted(device), self.busy());
+        let stats = &mut self.stats[device];
+        stats.register_writes += 1;
         let arrives = match &mut self.path {
-            Path::Pcie(p) => p.register_write(t, &mut self.stats),
-            Path::Bus(b) => b.register_write(t, &mut self.stats),
+            Path::Pcie(p) => p.register_write(t, stats),
+            Path::Bus(b) => b.register_write(t, stats),
         };
+        self.charge(device, before);
         let at = self.registers.count(|&(accepted, _)| accepted <= t);
         let arrives = arrives.max(at.checked_sub(1).map_or(Ps::ZERO, |before| self.registers[before].1));
         self.registers.insert(at, (t, arrives));
@@ -177,16 +217,16 @@ mod tests {
     #[test]
     fn doorbells_never_overtake_each_other() {
         let mut p = platform();
-        (p.pcie.generation, p.pcie.lanes, p.pcie.dllp_size) = (1, 1, 64);
+        (p.slot[0].generation, p.slot[0].lanes, p.pcie.dllp_size) = (1, 1, 64);
         let mut memory = MemorySystem::new(&p, 1);
-        let mut io = Io::new(&p);
+        let mut io = Io::new(&p, &p.slot[0], 0..1);
         let mut last = 0;
         for i in 0..2000u64 {
             let t = i * 130_000;
             io.read(Ps(t), (i % 64 * 4096, 256), PROBE, &mut memory);
             io.write(Ps(t), (i % 64 * 4096, 256 * (i % 3)), PROBE, &mut memory);
             for k in 0..3 {
-                let arrives = io.register_write(Ps(t + k * 1000));
+                let arrives = io.register_write(Ps(t + k * 1000), 0);
                 assert!(arrives >= Ps(last), "doorbell {i}.{k}");
                 last = arrives.0;
             }

@@ -122,9 +122,9 @@ fn rate(generation: u32, lanes: u32) -> u64 {
 }
 
 impl Pcie {
-    pub fn new(p: &params::Pcie) -> Self {
+    pub fn new(p: &params::Pcie, (generation, lanes): (u32, u32)) -> Self {
         let window = |units: u32| Window::new(units.into(), Return::InOrder);
-        let effective = rate(p.generation, p.lanes) / 100 * u64::from(100 - p.idle_percent.min(99));
+        let effective = rate(generation, lanes) / 100 * u64::from(100 - p.idle_percent.min(99));
         Self {
             upstream: Direction::default(),
             downstream: Direction::default(),
@@ -268,11 +268,11 @@ mod tests {
     #[test]
     fn throughput_is_what_headers_leave() {
         let mut p = platform();
-        (p.pcie.generation, p.pcie.lanes, p.pcie.idle_percent, p.pcie.dllp_size) = (3, 8, 0, 0);
+        (p.pcie.idle_percent, p.pcie.dllp_size) = (0, 0);
         (p.pcie.posted_headers, p.pcie.posted_data) = (4096, 65_536);
         for size in [64u64, 256, 1024] {
             let mut memory = MemorySystem::new(&p, 1);
-            let mut link = Pcie::new(&p.pcie);
+            let mut link = Pcie::new(&p.pcie, (3, 8));
             let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
             let n = 20_000u64;
             let sent = (0..n)
@@ -300,7 +300,7 @@ mod tests {
         let mut p = platform();
         p.pcie.tags = 8;
         let mut memory = MemorySystem::new(&p, 1);
-        let mut link = Pcie::new(&p.pcie);
+        let mut link = Pcie::new(&p.pcie, (4, 16));
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         let mut read = |t| {
             link.read(t, 0, 64, &mut Host { memory: &mut memory, iommu: &mut iommu, stats: &mut stats, by: PROBE }) - t
@@ -319,7 +319,7 @@ mod tests {
     fn data_link_packets_cost_the_other_direction() {
         let p = platform();
         let mut memory = MemorySystem::new(&p, 1);
-        let mut link = Pcie::new(&p.pcie);
+        let mut link = Pcie::new(&p.pcie, (4, 16));
         let (mut iommu, mut stats) = (Iommu::new(&p.iommu), IoStats::default());
         for i in 0..1000 {
             link.write(
@@ -334,9 +334,9 @@ mod tests {
         // One that is sent while they wait comes behind them, one that is sent long after does not.
         let last = link.downstream.owed.last().unwrap().since;
         let t = link.upstream.calendar.last_end() + Ps::from_us(1);
-        let alone = Pcie::new(&p.pcie).register_write(t, &mut stats);
+        let alone = Pcie::new(&p.pcie, (4, 16)).register_write(t, &mut stats);
         assert_eq!(link.register_write(t, &mut stats), alone);
-        let alone = Pcie::new(&p.pcie).register_write(last, &mut stats);
+        let alone = Pcie::new(&p.pcie, (4, 16)).register_write(last, &mut stats);
         assert!(link.register_write(last, &mut stats) > alone);
     }
 }

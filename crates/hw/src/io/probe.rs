@@ -34,7 +34,7 @@ fn warm(p: &Platform) -> (MemorySystem, Io) {
     for line in 0..WINDOW / 64 {
         memory.load(0, line * 64, 0, Cycles::ZERO);
     }
-    (memory, Io::new(p))
+    (memory, Io::new(p, &p.slot[0], 0..1))
 }
 
 /// Time of one read or write of `bytes`, the link idle and the data in a cache.

@@ -11,7 +11,7 @@ use super::port::Event;
 use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use crate::dma::DmaWrites;
 use crate::memory::{GuestMemory, MemorySystem};
-use crate::requester::{Purpose, Side};
+use crate::requester::{DmaRequester, Purpose, Side};
 use crate::wire::Packet;
 use std::ops::{Deref, DerefMut, Range};
 use wiretime_base::events::Event as Ordered;
@@ -171,6 +171,7 @@ impl<E: Copy + Ordered> Effects<'_, E> {
 /// What a device acts through while something happens.
 pub struct Io<'a, E, G> {
     pub(super) effects: Effects<'a, E>,
+    pub(super) device: u16,
     pub(super) engine: &'a mut DmaEngine,
     pub(super) memory: &'a mut MemorySystem,
     /// Guest memory: the bytes, which take no time. Times are [`Io::read`]'s and [`Io::write`]'s.
@@ -193,15 +194,19 @@ impl<E, G> DerefMut for Io<'_, E, G> {
 }
 
 impl<E, G> Io<'_, E, G> {
+    fn asks(&self, purpose: Purpose) -> DmaRequester {
+        DmaRequester { device: self.device, purpose }
+    }
+
     /// Reads so many bytes of memory from `t` on; when the last is here.
     pub fn read(&mut self, t: Ps, address: u64, bytes: u64, purpose: Purpose) -> Ps {
-        self.engine.read(t, (address, bytes), purpose, self.memory, self.effects.told)
+        self.engine.read(t, (address, bytes), self.asks(purpose), self.memory, self.effects.told)
     }
 
     /// Writes to memory from `t` on; when the last byte has left, and when cores see it.
     pub fn write(&mut self, t: Ps, address: u64, data: &[u8], purpose: Purpose) -> (Ps, Ps) {
         let place = (address, data.len() as u64);
-        let (left, visible) = self.engine.write(t, place, purpose, self.memory, self.effects.told);
+        let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
         (left, self.effects.writes.push(visible, address, data, purpose.stream()))
     }
 
@@ -214,7 +219,7 @@ impl<E, G> Io<'_, E, G> {
         purpose: Purpose,
     ) -> (Ps, Ps) {
         let place = (address, part.len() as u64);
-        let (left, visible) = self.engine.write(t, place, purpose, self.memory, self.effects.told);
+        let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
         let frame = self.mac.frame(packet);
         let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
         let data = (data, part.len() - data.len());

@@ -7,11 +7,11 @@
 use super::books::{BookSettings, Books};
 use super::devices::intel::e1000::{reg, Registers, SHARED};
 use super::devices::intel::Intel;
-use super::{DropClasses, LocalPages, Place, Port, Store, Which};
+use super::{DmaEngine, DropClasses, LocalPages, Place, Port, Store, Which};
 use crate::machine::{Machine, Nics, Slot};
 use crate::memory::GuestMemory;
 use crate::params::{Interface, Platform};
-use crate::wire::{Generator, Load, Sink};
+use crate::wire::{Cable, Load, Sink};
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
 use wiretime_base::{Cycles, Ps};
@@ -66,12 +66,12 @@ impl Host {
     /// # Errors
     /// Where the load is refused.
     pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, String> {
-        let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), MAC)?;
-        let device = Intel::new(&p.nic, Registers::new(MAC, LocalPages::new(SHARED)));
-        let port = Box::new(Port::new(p, 0, device, generator));
+        let cable = Cable::new(load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC)?;
+        let device = Intel::new(&p.nic[0], Registers::new(MAC, LocalPages::new(SHARED)));
+        let port = Box::new(Port::new(p, 0, device, cable));
         let buffer = if load.sizes.range().1 > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
         let ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
-        let mut slot = Slot::new(Interface::I8254x, port, ram);
+        let mut slot = Slot::new(Interface::I8254x, 0, port, ram);
         for i in 0..u64::from(ring) {
             slot.guest.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
         }
@@ -90,11 +90,12 @@ impl Host {
         }
         slot.config.write(0x10, &(BAR as u32).to_le_bytes());
         slot.config.write(4, &[2]);
-        slot.nic.store(Ps::ZERO, tail(reg::RDT, ring - 1));
+        let mut cards = vec![DmaEngine::new(p, 0, 0..1)];
+        slot.nic.store(Ps::ZERO, tail(reg::RDT, ring - 1), &mut cards[0]);
         let sink = Sink::new(load.recognition, load.timestamp_offset);
         let books = Books::new(1, 1, BookSettings { forwards, sink, classes: DropClasses::Wiretime });
-        let mut machine = Machine::new(p, 1, RefCell::new(Nics { slots: vec![slot], books }));
-        machine.find_places(Interface::I8254x, true);
+        let mut machine = Machine::new(p, 1, RefCell::new(Nics { slots: vec![slot], cards, books }));
+        machine.find_places(true);
         Ok(Self { machine, ring, forwards, next: 0, free: ring - 1, buffer })
     }
 
@@ -110,7 +111,7 @@ impl Host {
 
     /// Packets leave from `start` to `end`; those are the cohort.
     pub fn offer(&mut self, start: Ps, end: Ps) {
-        let Nics { slots, books } = &mut *self.machine.nics.borrow_mut();
+        let Nics { slots, books, .. } = &mut *self.machine.nics.borrow_mut();
         books.cohort = start..end;
         slots[0].nic.start_traffic(start, books);
         slots[0].nic.stop_traffic(end);
@@ -160,7 +161,7 @@ impl Host {
         let from = self.next_descriptor();
         let taken = self.take(burst).len() as u32;
         // It looks once more, unless it has enough.
-        let Nics { slots, books } = &mut *self.machine.nics.borrow_mut();
+        let Nics { slots, cards, books } = &mut *self.machine.nics.borrow_mut();
         let polled = slots[0].nic.polled();
         let size = u64::from(self.ring) * DESCRIPTOR;
         for look in 0..taken + u32::from(taken < burst) {
@@ -169,7 +170,7 @@ impl Host {
         }
         if taken > 0 {
             self.tails().into_iter().for_each(|store| {
-                slots[0].nic.store(now, store);
+                slots[0].nic.store(now, store, &mut cards[0]);
             });
             if self.forwards {
                 books.bursts_end(0, now);
@@ -240,7 +241,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     host.run(Ps::MAX);
     let nics = host.machine.nics.borrow();
     let (port, books) = (&nics.slots[0].nic, &nics.books);
-    let (stats, mut violations) = (port.stats(1, books), port.audit(books));
+    let (stats, mut violations) = (nics.stats(0, 1), port.audit(books));
     let counts = books.counts(Which::Cohort);
     let accepted = (counts.offered - counts.dma_drop - counts.core_drop).max(1);
     let bytes = accepted as f64 * mean;

@@ -1,8 +1,8 @@
 //! The MAC of a port: frames from the wire's other end, and onto the wire, one after the other.
 
 use super::notice::{Notice, Notices};
-use crate::params::Platform;
-use crate::wire::{Generator, Packet, FCS};
+use crate::params::Link;
+use crate::wire::{Cable, Packet, FCS};
 use std::collections::VecDeque;
 use wiretime_base::{BitRate, Calendar, Ps};
 
@@ -17,9 +17,9 @@ pub struct Outgoing {
 
 /// See the module.
 pub struct Mac {
-    /// What is at the other end.
-    pub(super) generator: Generator,
-    wire: Calendar<Ps>,
+    /// What comes, and from whom.
+    pub(super) cable: Cable,
+    out: Calendar<Ps>,
     line: BitRate,
     gap: u64,
     /// Propagation.
@@ -32,15 +32,15 @@ pub struct Mac {
 }
 
 impl Mac {
-    /// At this end of the platform's link.
-    pub(super) fn new(p: &Platform, mut generator: Generator) -> Self {
-        generator.set_cable(p.link.latency.ps());
+    /// At this end of a link.
+    pub(super) fn new(link: &Link, mut cable: Cable) -> Self {
+        cable.set_latency(link.latency.ps());
         Self {
-            generator,
-            wire: Calendar::default(),
-            line: p.link.rate,
-            gap: p.link.gap_bytes.into(),
-            latency: p.link.latency.ps(),
+            cable,
+            out: Calendar::default(),
+            line: link.rate,
+            gap: link.gap_bytes.into(),
+            latency: link.latency.ps(),
             outgoing: VecDeque::with_capacity(256),
             spare: Vec::new(),
             untold: 0,
@@ -49,12 +49,12 @@ impl Mac {
 
     /// The headers of a frame that has just arrived, as far as they tell its flow.
     pub fn headers(&mut self, packet: &Packet) -> &[u8] {
-        self.generator.headers(packet)
+        self.cable.headers(packet)
     }
 
     /// A received frame, without FCS, once those before it have been taken.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
-        self.generator.frame(packet)
+        self.cable.frame(packet)
     }
 
     /// When the last bit of a packet arrives that leaves the other end then.
@@ -75,10 +75,10 @@ impl Mac {
         bytes.resize(bytes.len().max(least), 0);
         let length = bytes.len();
         let on_wire = length as u64 + u64::from(FCS);
-        let start = self.wire.reserve(t, self.line.time_of(on_wire + self.gap));
+        let start = self.out.reserve(t, self.line.time_of(on_wire + self.gap));
         let end = start + self.line.time_of(on_wire);
         // Told as soon as it is known: a far end simulates ahead by so much.
-        self.generator.far_takes(start, &bytes);
+        self.cable.far_takes(start, &bytes);
         told.tell(start, Notice::Frame { queue, end, length: on_wire as u32 });
         self.outgoing.push_back(Outgoing { bytes, queue });
         self.untold += 1;
@@ -104,6 +104,6 @@ impl Mac {
 
     /// Nobody asks for a time before `t` any more.
     pub(super) fn reached(&mut self, t: Ps) {
-        self.wire.reached(t);
+        self.out.reached(t);
     }
 }

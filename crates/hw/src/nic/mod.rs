@@ -35,6 +35,7 @@ pub mod prelude {
 }
 
 pub use blocks::checks::check as check_frame;
+pub use blocks::dma_engine::DmaEngine;
 pub use books::{
     BookSettings, Books, Counts, DriverStats, DropClasses, DropState, Fate, FlowCounts, Hop, Ledger, Record, Which,
     FLOWS_TOLD,

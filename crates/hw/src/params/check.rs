@@ -1,6 +1,6 @@
 //! What a schema cannot say: rules between parameters.
 
-use super::{Inclusion, Platform, Unit};
+use super::{Inclusion, Platform, Unit, PORTS_MAX};
 use wiretime_base::{Bytes, Ps};
 
 fn rule(ok: bool, text: impl FnOnce() -> String) -> Result<(), String> {
@@ -81,7 +81,6 @@ impl Platform {
             ("dram.ranks", self.dram.ranks),
             ("dram.banks", self.dram.banks),
             ("dram.bank_groups", self.dram.bank_groups),
-            ("pcie.lanes", self.pcie.lanes),
             ("pcie.max_payload", self.pcie.max_payload),
             ("pcie.max_read_request", self.pcie.max_read_request),
             ("pcie.read_completion_boundary", self.pcie.read_completion_boundary),
@@ -112,16 +111,42 @@ impl Platform {
         rule(u64::from(p.posted_data) * 16 >= u64::from(p.max_payload), || {
             format!("pcie.posted_data is {}: must hold pcie.max_payload, {} B", p.posted_data, p.max_payload)
         })?;
-        rule(self.nic.descriptor_prefetch <= self.nic.descriptor_cache, || {
-            format!(
-                "nic.descriptor_prefetch is {}: at most nic.descriptor_cache, {}",
-                self.nic.descriptor_prefetch, self.nic.descriptor_cache
-            )
-        })?;
-        for (name, size) in [("nic.rx_fifo", self.nic.rx_fifo), ("nic.tx_fifo", self.nic.tx_fifo)] {
-            rule(size.bytes() >= 16 << 10, || format!("{name} is {size}: at least 16KiB, the longest frame"))?;
+        for slot in &self.slot {
+            rule(slot.lanes.is_power_of_two(), || format!("slot.lanes is {}: must be a power of two", slot.lanes))?;
         }
-        Ok(())
+        for nic in &self.nic {
+            rule(nic.descriptor_prefetch <= nic.descriptor_cache, || {
+                format!(
+                    "nic.descriptor_prefetch is {}: at most nic.descriptor_cache, {}",
+                    nic.descriptor_prefetch, nic.descriptor_cache
+                )
+            })?;
+            for (name, size) in [("nic.rx_fifo", nic.rx_fifo), ("nic.tx_fifo", nic.tx_fifo)] {
+                rule(size.bytes() >= 16 << 10, || format!("{name} is {size}: at least 16KiB, the longest frame"))?;
+            }
+        }
+        self.check_cards()
+    }
+
+    /// Every card in a slot of its own, every port with a link.
+    fn check_cards(&self) -> Result<(), String> {
+        let slots = self.slot.len();
+        for (i, nic) in self.nic.iter().enumerate() {
+            rule((nic.slot as usize) < slots, || {
+                format!("nic.{i}.slot is {}: there are {slots} slots, counted from 0", nic.slot)
+            })?;
+            let taken = self.nic[..i].iter().position(|other| other.slot == nic.slot);
+            rule(taken.is_none(), || {
+                format!("nic.{i}.slot is {}: nic.{} is in it already", nic.slot, taken.unwrap_or_default())
+            })?;
+        }
+        let ports: usize = self.nic.iter().map(|nic| nic.ports as usize).sum();
+        rule((1..=PORTS_MAX).contains(&ports), || {
+            format!("nic.ports: the cards have {ports} together: must be from 1 to {PORTS_MAX}")
+        })?;
+        rule(self.link.len() == ports, || {
+            format!("link: there are {} for {ports} ports: each has one", self.link.len())
+        })
     }
 
     fn check_system(&self) -> Result<(), String> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::{BitRate, Bytes, Duration, Frequency};
 
-/// What is between root complex and NIC.
+/// What is between root complex and card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoPath {
@@ -14,12 +14,24 @@ pub enum IoPath {
     Bus,
 }
 
-/// The I/O path.
+/// Where a card is plugged in: its own way to the root complex, which nobody else uses.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CardSlot {
+    /// PCIe or bus.
+    pub path: IoPath,
+    /// Generation of PCIe: 1 and 2 with 8b/10b, 3 to 5 with 128b/130b, 6 with 242/256 flits.
+    #[schemars(range(min = 1, max = 6), extend("unit" = "generation"))]
+    pub generation: u32,
+    /// Lanes of PCIe; a power of two.
+    #[schemars(range(min = 1, max = 16), extend("unit" = "lanes", "power_of_two" = true))]
+    pub lanes: u32,
+}
+
+/// Cores' accesses to devices.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Io {
-    /// PCIe or bus.
-    pub path: IoPath,
     /// From a core's store buffer to the root complex, which then accepts the write (doorbell).
     pub mmio_write_latency: Duration,
     /// Added to a register read beyond the path's two ways.
@@ -28,16 +40,10 @@ pub struct Io {
     pub write_combining: bool,
 }
 
-/// The PCIe link and the root complex behind it.
+/// PCIe links as the machine configures them, and the root complex behind them.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pcie {
-    /// Generation: 1 and 2 with 8b/10b, 3 to 5 with 128b/130b, 6 with 242/256 flits.
-    #[schemars(range(min = 1, max = 6), extend("unit" = "generation"))]
-    pub generation: u32,
-    /// Lanes; a power of two.
-    #[schemars(range(min = 1, max = 16), extend("unit" = "lanes", "power_of_two" = true))]
-    pub lanes: u32,
     /// Largest payload of a TLP (MPS); a power of two.
     #[schemars(range(min = 128, max = 4096), extend("unit" = "B", "power_of_two" = true))]
     pub max_payload: u32,
@@ -133,13 +139,17 @@ pub enum Interface {
     I82599,
 }
 
-/// The NIC: its register interface and its resources. The same resources may be had with either interface.
+/// A NIC, a card of one or several ports: its register interface and its resources. The same resources may be had with either
+/// interface. Ports of a card share its slot and its DMA engine; all else each has for itself.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
     /// Register interface.
     pub interface: Interface,
-    /// NICs, each with a link and a generator of its own.
+    /// Which of the slots it is in, from 0 on.
+    #[schemars(range(min = 0, max = 3), extend("unit" = "number"))]
+    pub slot: u32,
+    /// Ports, each with a link of its own.
     #[schemars(range(min = 1, max = 4), extend("unit" = "ports"))]
     pub ports: u32,
     /// Receive FIFO.
@@ -170,7 +180,7 @@ pub struct Nic {
     pub tx_packets_in_flight: u32,
 }
 
-/// The Ethernet link.
+/// The Ethernet link of a port.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -179,6 +189,6 @@ pub struct Link {
     /// Preamble, start-of-frame delimiter and inter-packet gap.
     #[schemars(range(min = 0, max = 64), extend("unit" = "B"))]
     pub gap_bytes: u32,
-    /// Propagation from generator to NIC, and back.
+    /// Propagation from one end to the other.
     pub latency: Duration,
 }

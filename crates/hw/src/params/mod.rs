@@ -9,7 +9,7 @@ mod io;
 mod memory;
 
 pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
-pub use io::{Bus, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
+pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
 pub use memory::{
     Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache, Replacement, SharedCache,
 };
@@ -17,6 +17,9 @@ pub use memory::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::{Bytes, Duration, Frequency, Ps};
+
+/// Most ports of a machine.
+pub const PORTS_MAX: usize = 4;
 
 /// A machine: server, NIC and link.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -38,18 +41,20 @@ pub struct Platform {
     pub llc: SharedCache,
     /// Main memory.
     pub dram: Dram,
-    /// The way between root complex and NIC.
+    /// Cores' accesses to devices.
     pub io: Io,
-    /// The PCIe link; in force with `io.path = "pcie"`.
+    /// PCIe; in force in slots whose `path` is `pcie`.
     pub pcie: Pcie,
-    /// The I/O bus; in force with `io.path = "bus"`.
+    /// The I/O bus; in force in slots whose `path` is `bus`.
     pub bus: Bus,
     /// Translation of device addresses.
     pub iommu: Iommu,
-    /// The network interface.
-    pub nic: Nic,
-    /// The Ethernet link.
-    pub link: Link,
+    /// Where cards can be plugged in.
+    pub slot: Vec<CardSlot>,
+    /// The NICs: cards.
+    pub nic: Vec<Nic>,
+    /// The Ethernet links, one a port, in the order of cards and their ports.
+    pub link: Vec<Link>,
     /// What belongs to no component.
     pub system: System,
 }
@@ -84,15 +89,50 @@ pub struct System {
     pub quantum: Duration,
 }
 
+/// A port of the machine: the card that it is of, and the link that is plugged into it.
+#[derive(Clone, Copy, Debug)]
+pub struct PortOf<'a> {
+    /// Among all ports.
+    pub index: usize,
+    /// Number of the card.
+    pub card: usize,
+    /// The card.
+    pub nic: &'a Nic,
+    /// The link.
+    pub link: &'a Link,
+}
+
 impl Platform {
+    /// All ports, in order.
+    pub fn ports(&self) -> impl Iterator<Item = PortOf<'_>> {
+        let cards = self.nic.iter().enumerate();
+        let ports = cards.flat_map(|(card, nic)| (0..nic.ports).map(move |_| (card, nic)));
+        ports.zip(&self.link).enumerate().map(|(index, ((card, nic), link))| PortOf { index, card, nic, link })
+    }
+
+    /// Port `index`.
+    ///
+    /// # Panics
+    /// Where there is none: a machine that has been checked has as many links as ports.
+    #[must_use]
+    pub fn port(&self, index: usize) -> PortOf<'_> {
+        self.ports().nth(index).expect("one of the machine's ports")
+    }
+
+    /// One way through a slot.
+    #[must_use]
+    pub fn path_latency(&self, slot: &CardSlot) -> Ps {
+        match slot.path {
+            IoPath::Pcie => self.pcie.latency.ps(),
+            IoPath::Bus => self.bus.latency.ps(),
+        }
+    }
+
     /// One way between a core's store leaving and the NIC: nothing that a core does reaches the NIC sooner.
     #[must_use]
     pub fn lookahead(&self) -> Ps {
-        let path = match self.io.path {
-            IoPath::Pcie => self.pcie.latency,
-            IoPath::Bus => self.bus.latency,
-        };
-        self.io.mmio_write_latency.ps() + path.ps()
+        let nearest = self.slot.iter().map(|slot| self.path_latency(slot)).min().unwrap_or_default();
+        self.io.mmio_write_latency.ps() + nearest
     }
 
     /// The window in force.

@@ -3,20 +3,24 @@
 //! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
 //!   `replay`: packets of a trace; `key_value`: requests to a key-value store;
 //!   `iperf`, `stack`: an iperf3 client on a TCP of its own;
-//!   `answers`: answers to the host's questions; `generator`: all together.
+//!   `answers`: answers to the host's questions; `load`: all that as data.
+//! - `ends`: who is at the far end, each of these or another host, behind one trait; `cable`: the way from there, with its
+//!   frames one after the other.
 //! - `sink`: recognises answers; `latencies`: how long they took. `tap`: what passes on the wire, for a capture file.
 
 mod answers;
 mod arrivals;
+mod cable;
 mod clients;
+mod ends;
 mod far;
 mod flows;
 mod frames;
-mod generator;
 mod iperf;
 mod key_value;
 mod latencies;
 mod line;
+mod load;
 mod replay;
 mod sink;
 mod sizes;
@@ -24,14 +28,16 @@ mod stack;
 mod tap;
 
 pub use arrivals::Arrivals;
+pub use cable::{Cable, ANSWER, ID_BITS};
 pub use clients::ClosedLoop;
+pub use ends::{End, Ends};
 pub use far::{FarStats, Timed};
 pub use flows::{Flows, Spread, Vary};
 pub use frames::{Internet, Kind, Packet, Traffic, ETHERNET, PEER, PROBE_BYTES};
-pub use generator::{Generator, Load, ANSWER, ID_BITS};
 pub use iperf::{IperfLoad, IperfReport};
 pub use key_value::{StoreLoad, StoreStats};
 pub use latencies::Latencies;
+pub use load::Load;
 pub use replay::{Block, Play, Replay, Source, TraceClock};
 pub use sink::{Recognition, Sink};
 pub use sizes::Sizes;

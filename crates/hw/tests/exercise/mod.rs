@@ -245,7 +245,7 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
         host.poll(now, burst);
     }
     let nics = host.machine.nics.borrow();
-    let stats = nics.slots[0].nic.stats(1, &nics.books);
+    let stats = nics.stats(0, 1);
     values(signature, &stats.receive);
     values(signature, &stats.transmit);
     values(signature, &stats.io);

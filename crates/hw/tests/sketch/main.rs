@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
 use wiretime_hw::nic::loopback::Ram;
-use wiretime_hw::nic::{BookSettings, Books, DropClasses, Nic, Place, Polled, Port, PortStats, Store, Which};
+use wiretime_hw::nic::{
+    BookSettings, Books, DmaEngine, DropClasses, Nic, Place, Polled, Port, PortStats, Store, Which,
+};
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Flows, Generator, Load, Sink, Sizes};
+use wiretime_hw::wire::{Cable, Flows, Load, Sink, Sizes};
 
 const BUFFERS: u64 = 2 << 20;
 const BUFFER: u64 = 2048;
@@ -21,6 +23,7 @@ const END: Ps = Ps::from_us(340);
 /// A program that looks at every queue every `step` and sends back what it finds, or drops it.
 struct Host {
     nic: Box<dyn Nic<Ram> + Send>,
+    engine: DmaEngine,
     books: Books,
     memory: MemorySystem,
     ram: Ram,
@@ -32,14 +35,15 @@ struct Host {
 
 impl Host {
     fn new(p: &Platform, load: &Load, forwards: bool) -> Self {
-        let generator = Generator::new(load, 0, (p.link.rate, p.link.gap_bytes), [2; 6]).expect("a load");
-        let nic: Box<dyn Nic<Ram> + Send> = Box::new(Port::new(p, 0, Sketch::default(), generator));
+        let cable = Cable::new(load, 0, (p.link[0].rate, p.link[0].gap_bytes), [2; 6]).expect("a load");
+        let nic: Box<dyn Nic<Ram> + Send> = Box::new(Port::new(p, 0, Sketch::default(), cable));
         let sink = Sink::new(load.recognition, load.timestamp_offset);
         let settings = BookSettings { forwards, sink, classes: DropClasses::Wiretime };
         let queues = usize::from(QUEUES);
         let mut host = Self {
             rings: nic.polled(),
             nic,
+            engine: DmaEngine::new(p, 0, 0..1),
             books: Books::new(1, queues, settings),
             memory: MemorySystem::new(p, 1),
             ram: Ram(vec![0; (BUFFERS + BUFFER * u64::from(QUEUES) * u64::from(ENTRIES)) as usize]),
@@ -67,7 +71,8 @@ impl Host {
     /// The record says how far, the doorbell that there is something.
     fn ring_doorbell(&mut self, queue: u16, now: Ps) {
         self.ram.write(record(queue), &self.tails[usize::from(queue)].to_le_bytes());
-        if self.nic.store(now, Store { place: Place { bar: 0, offset: 0 }, value: queue.into() }) {
+        let doorbell = Store { place: Place { bar: 0, offset: 0 }, value: queue.into() };
+        if self.nic.store(now, doorbell, &mut self.engine) {
             self.books.bursts_end(0, now);
         }
     }
@@ -98,18 +103,19 @@ impl Host {
         let mut now = Ps::ZERO;
         while now < END {
             now += step;
-            self.nic.advance(now, &mut self.memory, &self.ram, &mut self.books);
+            self.nic.advance(now, (&mut self.memory, &self.ram), &mut self.engine, &mut self.books);
             self.nic.writes().apply(now, &mut self.ram);
             (0..QUEUES).for_each(|queue| self.poll(queue, now));
             self.memory.reached(now);
             self.nic.reached(now);
+            self.engine.reached(now);
         }
     }
 }
 
 fn run((size, rate): (u32, &str), step: Ps, lanes: u32, forwards: bool) -> (Host, PortStats) {
     let mut p: Platform = toml::from_str(include_str!("../../../../platforms/neoverse-n1.toml")).expect("a platform");
-    p.pcie.lanes = lanes;
+    p.slot[0].lanes = lanes;
     let flows = Flows { count: u32::from(QUEUES) * 2, ..Flows::default() };
     let load = Load { sizes: Sizes::Fixed { size }, rate: rate.parse().expect("a rate"), flows, ..Load::default() };
     let mut host = Host::new(&p, &load, forwards);
@@ -120,7 +126,7 @@ fn run((size, rate): (u32, &str), step: Ps, lanes: u32, forwards: bool) -> (Host
     host.run(step);
     assert_eq!(host.books.ledger.violations(), Vec::<String>::new());
     assert_eq!(host.nic.audit(&host.books), Vec::<String>::new());
-    let stats = host.nic.stats(QUEUES.into(), &host.books);
+    let stats = host.nic.stats(QUEUES.into(), &host.engine, &host.books);
     (host, stats)
 }
 

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_capture::Trace;
 use wiretime_experiment::{Role, RunSettings};
 use wiretime_hw::machine::{Hold, Nics as Parts, Slot};
-use wiretime_hw::nic::{devices, shared_pages, BookSettings, Place};
-use wiretime_hw::params::Platform;
+use wiretime_hw::nic::{devices, shared_pages, BookSettings, DmaEngine, Place};
+use wiretime_hw::params::{Platform, PortOf};
 use wiretime_hw::pci::ConfigSpace;
-use wiretime_hw::wire::{Generator, Sink};
+use wiretime_hw::wire::{Cable, Sink};
 
 /// The NICs of the machine and their register pages, which servers of other threads reach too.
 #[derive(Clone)]
@@ -32,13 +32,14 @@ impl Hold for Nics {
 fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -> Result<Slot<GuestRam>, String> {
     let mut mac = s.mac;
     mac[5] = mac[5].wrapping_add(index as u8);
-    let generator = Generator::new(&s.load, index as u8, (p.link.rate, p.link.gap_bytes), mac)?;
-    let mut nic = devices::port(p, index, (mac, pages.clone()), generator);
+    let port = p.port(index);
+    let cable = Cable::new(&s.load, index as u8, (port.link.rate, port.link.gap_bytes), mac)?;
+    let mut nic = devices::port(p, index, (mac, pages.clone()), cable);
     if let Some(path) = &s.trace_file {
         let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        nic.set_source(Box::new(Trace::new(file)));
+        nic.cable_mut().set_source(Box::new(Trace::new(file)));
     }
-    Ok(Slot::new(p.nic.interface, nic, GuestRam::default()))
+    Ok(Slot::new(port.nic.interface, port.card, nic, GuestRam::default()))
 }
 
 impl Nics {
@@ -47,12 +48,12 @@ impl Nics {
     /// # Errors
     /// One line that names what cannot be built.
     pub fn new(p: &Platform, s: &RunSettings) -> Result<Self, String> {
-        let page = |_| SharedPages::new(shared_pages(p.nic.interface)).map(Arc::new);
-        let pages = (0..p.nic.ports).map(page).collect::<Result<Vec<_>, _>>()?;
+        let page = |port: PortOf<'_>| SharedPages::new(shared_pages(port.nic.interface)).map(Arc::new);
+        let pages = p.ports().map(page).collect::<Result<Vec<_>, _>>()?;
         let slots = pages.iter().enumerate().map(|(i, pages)| slot(p, i, s, pages)).collect::<Result<_, _>>()?;
         let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
         let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
-        let parts = Parts { slots, books: devices::books(p, settings) };
+        let parts = Parts { slots, cards: DmaEngine::of_cards(p), books: devices::books(p, settings) };
         Ok(Self { parts: Arc::new(Mutex::new(parts)), pages, mapped: s.mapped_doorbells })
     }
 

@@ -7,8 +7,9 @@ use crate::dma::Stream;
 use crate::io::{Io as IoPath, IoStats};
 use crate::memory::{MemorySystem, Object};
 use crate::nic::notice::{Notice, Notices};
-use crate::params::Platform;
+use crate::params::{self, Platform};
 use crate::requester::{DmaRequester, Moves, Purpose, Side};
+use std::ops::Range;
 use wiretime_base::{Ps, Return, Window};
 
 /// The stream of a queue's DMA writes.
@@ -25,71 +26,81 @@ impl Purpose {
     }
 }
 
-/// The engine of one NIC.
+/// The engine of one card.
 pub struct DmaEngine {
-    device: u16,
     io: IoPath,
     reads: Window<Ps>,
     writes: Window<Ps>,
 }
 
 impl DmaEngine {
-    /// As the platform says, of the device of this number.
+    /// Of the platform's card of this number, whose ports are these devices.
     #[must_use]
-    pub fn new(p: &Platform, device: u16) -> Self {
+    pub fn new(p: &Platform, card: usize, devices: Range<u16>) -> Self {
+        let nic = &p.nic[card];
         Self {
-            device,
-            io: IoPath::new(p),
-            reads: Window::new(p.nic.dma_reads.into(), Return::InOrder),
-            writes: Window::new(p.nic.dma_writes.into(), Return::InOrder),
+            io: IoPath::new(p, &p.slot[nic.slot as usize], devices),
+            reads: Window::new(nic.dma_reads.into(), Return::InOrder),
+            writes: Window::new(nic.dma_writes.into(), Return::InOrder),
         }
     }
 
-    /// Writes; returns when the last byte has left the NIC and when all is visible to cores.
+    /// Those of all cards of a platform.
+    #[must_use]
+    pub fn of_cards(p: &Platform) -> Vec<Self> {
+        let mut first = 0;
+        let card = |(i, nic): (usize, &params::Nic)| {
+            let devices = first..first + nic.ports as u16;
+            first = devices.end;
+            Self::new(p, i, devices)
+        };
+        p.nic.iter().enumerate().map(card).collect()
+    }
+
+    /// A device writes; returns when the last byte has left the card and when all is visible to cores.
     pub fn write(
         &mut self,
         t: Ps,
         (address, bytes): (u64, u64),
-        p: Purpose,
+        by: DmaRequester,
         memory: &mut MemorySystem,
         told: &mut Notices,
     ) -> (Ps, Ps) {
-        match p.moves {
+        match by.purpose.moves {
             Moves::Payload => memory.objects.mark_buffer(address, bytes),
             Moves::Completions => memory.objects.mark(address, bytes, Object::Descriptor),
             Moves::Descriptors | Moves::WriteBack => {}
         }
         let begin = self.writes.ready(t, 1);
-        let (sent, visible) =
-            self.io.write(begin, (address, bytes), DmaRequester { device: self.device, purpose: p }, memory);
+        let (sent, visible) = self.io.write(begin, (address, bytes), by, memory);
         // Posted: the engine is done when the link has taken it.
         self.writes.hold(t, sent, 1);
-        told.transfer(t, transfer(true, p, bytes, visible));
+        told.transfer(t, transfer(true, by.purpose, bytes, visible));
         (sent, visible)
     }
 
-    /// Reads; returns when the last byte is there.
+    /// A device reads; returns when the last byte is there.
     pub fn read(
         &mut self,
         t: Ps,
         (address, bytes): (u64, u64),
-        p: Purpose,
+        by: DmaRequester,
         memory: &mut MemorySystem,
         told: &mut Notices,
     ) -> Ps {
-        if p.moves == Moves::Descriptors {
+        if by.purpose.moves == Moves::Descriptors {
             memory.objects.mark(address, bytes, Object::Descriptor);
         }
         let begin = self.reads.ready(t, 1);
-        let done = self.io.read(begin, (address, bytes), DmaRequester { device: self.device, purpose: p }, memory);
+        let done = self.io.read(begin, (address, bytes), by, memory);
         self.reads.hold(t, done, 1);
-        told.transfer(t, transfer(false, p, bytes, done));
+        told.transfer(t, transfer(false, by.purpose, bytes, done));
         done
     }
 
-    /// A core's posted write of a register; returns when the NIC has it.
-    pub fn register_write(&mut self, t: Ps) -> Ps {
-        self.io.register_write(t)
+    /// A core's posted write of a device's register; returns when the card has it.
+    pub fn register_write(&mut self, t: Ps, device: u16) -> Ps {
+        self.io.register_write(t, device)
     }
 
     /// Nobody asks for a time before `t` any more.
@@ -99,10 +110,10 @@ impl DmaEngine {
         self.io.reached(t);
     }
 
-    /// What crossed the I/O path.
+    /// What crossed the I/O path for a device.
     #[must_use]
-    pub fn stats(&self) -> IoStats {
-        self.io.stats()
+    pub fn stats(&self, device: u16) -> IoStats {
+        self.io.stats(device)
     }
 }
 

@@ -12,7 +12,7 @@ use super::port::{Nic, Port};
 use crate::memory::GuestMemory;
 use crate::params::{Interface, Platform};
 use crate::pci::Identity;
-use crate::wire::Generator;
+use crate::wire::Cable;
 use intel::{Intel, Model};
 
 /// How a NIC looks on the bus.
@@ -39,14 +39,16 @@ pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
     p: &Platform,
     index: usize,
     (mac, pages): ([u8; 6], S),
-    generator: Generator,
+    cable: Cable,
 ) -> Box<dyn Nic<G> + Send> {
-    let device = Intel::new(&p.nic, Model::new(p.nic.interface, mac, pages));
-    Box::new(Port::new(p, index, device, generator))
+    let nic = p.port(index).nic;
+    let device = Intel::new(nic, Model::new(nic.interface, mac, pages));
+    Box::new(Port::new(p, index, device, cable))
 }
 
 /// The books of a platform's ports.
 #[must_use]
 pub fn books(p: &Platform, settings: super::BookSettings) -> Books {
-    Books::new(p.nic.ports as usize, queues(p.nic.interface), settings)
+    let most = p.nic.iter().map(|nic| queues(nic.interface)).max().unwrap_or(1);
+    Books::new(p.link.len(), most, settings)
 }

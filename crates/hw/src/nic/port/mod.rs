@@ -15,9 +15,7 @@ use super::notice::Notices;
 use crate::dma::DmaWrites;
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::params::Platform;
-use crate::wire::{
-    FarStats, Generator, IperfReport, Kind, Load, Packet, Source, StoreStats, Timed, ANSWER, FCS, ID_BITS,
-};
+use crate::wire::{Cable, Kind, Packet, Timed, ANSWER, FCS, ID_BITS};
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::{EventQueue, Ps};
 
@@ -30,7 +28,7 @@ pub enum Event<E> {
     Sent,
     /// The last bit of a frame has come.
     Arrive,
-    /// The client at the other end wants to be woken.
+    /// Whoever is at the far end wants to be woken.
     Wake,
 }
 
@@ -89,9 +87,9 @@ pub trait Nic<G> {
     /// Trapped doorbells that wait for their time, to be handed on by [`Nic::store`].
     fn deferred(&mut self) -> &mut Vec<Store>;
     /// A core's store to a device page, leaving its store buffer at `t`; whether it hands packets over to be sent.
-    fn store(&mut self, t: Ps, store: Store) -> bool;
+    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> bool;
     /// While nobody watches device pages: what has changed there since they were last seen, at `t`.
-    fn look_at_pages(&mut self, t: Ps);
+    fn look_at_pages(&mut self, t: Ps, engine: &mut DmaEngine);
     /// The rings that software polls now.
     fn polled(&self) -> Vec<Polled>;
     /// Level of the interrupt pin.
@@ -111,26 +109,19 @@ pub trait Nic<G> {
     fn stop_traffic(&mut self, t: Ps);
     /// What the traffic is doing.
     fn phase(&self) -> Phase;
-    /// Another load, from the next start of traffic on.
-    ///
-    /// # Errors
-    /// Where it is refused; the load in force then stays.
-    fn change_load(&mut self, load: &Load) -> Result<(), String>;
-    /// Where a trace comes from, for loads that play one.
-    fn set_source(&mut self, source: Box<dyn Source>);
-    /// Whether the load has nothing left to send.
-    fn exhausted(&self) -> bool;
-    /// Frames leave the far end of the wire, where there is one: in order of time, none of them in this port's past.
+    /// The cable, and who is at its far end.
+    fn cable(&self) -> &Cable;
+    /// The same, to be told of another load or a trace, or asked for what has left.
+    fn cable_mut(&mut self) -> &mut Cable;
+    /// Frames leave the far end, where another host is: in order of time, none of them in this port's past.
     fn far_brings(&mut self, frames: Vec<Timed>);
-    /// Frames on their way to the far end.
-    fn to_far(&mut self) -> Vec<Timed>;
     /// A frame to the far end is known at least so long before its first bit leaves.
     fn foresight(&self) -> Ps;
 
     /// Time of the next event.
     fn next_time(&self) -> Option<Ps>;
     /// Simulates up to, not including, `end`.
-    fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books);
+    fn advance(&mut self, end: Ps, host: (&mut MemorySystem, &G), engine: &mut DmaEngine, books: &mut Books);
     /// Whether nothing is under way in the NIC.
     fn idle(&self) -> bool;
     /// No core and no device asks for a time before `t` any more.
@@ -141,30 +132,19 @@ pub trait Nic<G> {
     /// Timeline and transfers of this time are wanted.
     fn start_timeline(&mut self, window: std::ops::Range<Ps>, books: &mut Books);
     /// Counters; `queues` of them by queue.
-    fn stats(&self, queues: usize, books: &Books) -> PortStats;
+    fn stats(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats;
     /// Bytes in the RX FIFO; descriptors left, filled and unread, and posted for transmission, over all queues.
     fn occupancy(&self, books: &Books) -> [u64; 4];
     /// Everything of this port that does not balance.
     fn audit(&self, books: &Books) -> Vec<String>;
-    /// Requests that clients gave up.
-    fn given_up(&self) -> u64;
-    /// What became of requests to a key-value store.
-    fn store_stats(&self) -> Option<StoreStats>;
-    /// What an iperf3 client counted.
-    fn iperf_report(&self) -> Option<IperfReport>;
-    /// What passed between here and the far end of the wire.
-    fn far_stats(&self) -> FarStats;
-    /// Whether the rate wanted is above what the line carries at this size.
-    fn line_limited(&self) -> bool;
 }
 
-/// A device with its I/O path and its wire.
+/// A device with its wire. Its card's engine, which other ports may share, is lent to it.
 pub struct Port<D: Device> {
     /// The device.
     pub device: D,
     index: usize,
     mac: Mac,
-    engine: DmaEngine,
     writes: DmaWrites,
     events: EventQueue<Event<D::Event>>,
     told: Notices,
@@ -177,7 +157,7 @@ pub struct Port<D: Device> {
     stop_at: Ps,
     /// When the packet that leaves next arrives: other arrivals are void.
     armed: Ps,
-    /// When the generator's client wants to be woken: other wake-ups are void.
+    /// When whoever is at the far end wants to be woken: other wake-ups are void.
     wake_at: Ps,
     /// Arrivals and wake-ups among the events, void ones included.
     arrivals: usize,
@@ -198,10 +178,11 @@ macro_rules! effects {
 
 /// What it may do at an event.
 macro_rules! io {
-    ($port:ident, $memory:ident, $guest:ident) => {
+    ($port:ident, $engine:ident, $memory:ident, $guest:ident) => {
         &mut Io {
             effects: effects!($port),
-            engine: &mut $port.engine,
+            device: $port.index as u16,
+            engine: $engine,
             memory: $memory,
             guest: $guest,
             mac: &mut $port.mac,
@@ -211,7 +192,7 @@ macro_rules! io {
 
 impl Bytes for Mac {
     fn of(&mut self, packet: &Packet) -> &[u8] {
-        self.generator.peek(packet)
+        self.cable.peek(packet)
     }
     fn leaving(&mut self) -> &[u8] {
         self.told()
@@ -221,18 +202,17 @@ impl Bytes for Mac {
 impl<D: Device> Port<D> {
     /// Port number `index` of this platform.
     #[must_use]
-    pub fn new(p: &Platform, index: usize, device: D, generator: Generator) -> Self {
+    pub fn new(p: &Platform, index: usize, device: D, cable: Cable) -> Self {
         Self {
             index,
-            mac: Mac::new(p, generator),
-            engine: DmaEngine::new(p, index as u16),
+            mac: Mac::new(p.port(index).link, cable),
             writes: DmaWrites::default(),
             events: EventQueue::default(),
             told: Notices::default(),
             deferred: Vec::new(),
             rung: Vec::new(),
             late: Lateness::default(),
-            packet_latency: p.nic.packet_latency.ps(),
+            packet_latency: p.port(index).nic.packet_latency.ps(),
             now: Ps::ZERO,
             phase: Phase::Quiet,
             stop_at: Ps::MAX,
@@ -250,7 +230,7 @@ impl<D: Device> Port<D> {
 
     /// The packet that leaves next arrives when its last bit does.
     fn schedule(&mut self) {
-        let wake = self.mac.generator.wakes();
+        let wake = self.mac.cable.wakes();
         if wake != self.wake_at {
             self.wake_at = wake;
             if wake != Ps::MAX {
@@ -258,7 +238,7 @@ impl<D: Device> Port<D> {
                 self.events.push(wake.max(self.now), Event::Wake);
             }
         }
-        let next = self.mac.generator.next();
+        let next = self.mac.cable.next();
         if next.departed == Ps::MAX {
             self.armed = Ps::MAX;
             return;
@@ -280,56 +260,65 @@ impl<D: Device> Port<D> {
         }
     }
 
-    fn arrive<G: GuestMemory>(&mut self, t: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
-        let packet = self.mac.generator.next();
+    fn arrive<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        (memory, guest): (&mut MemorySystem, &G),
+        engine: &mut DmaEngine,
+        books: &mut Books,
+    ) {
+        let packet = self.mac.cable.next();
         if packet.departed >= self.stop_at && packet.kind != Kind::Answer {
             return;
         }
-        self.mac.generator.advance(t);
+        self.mac.cable.advance(t);
         self.schedule();
-        debug_assert!(
-            (packet.id >> ID_BITS & !ANSWER) as usize == self.index,
-            "the generator's number is in its packets'"
-        );
+        debug_assert!((packet.id >> ID_BITS & !ANSWER) as usize == self.index, "the port's number is in its packets'");
         books.offered(self.index, &packet, t);
         if books.sink.wants_packets() && packet.kind != Kind::Answer {
-            books.shows(packet.id, self.mac.generator.peek(&packet));
+            books.shows(packet.id, self.mac.cable.peek(&packet));
         }
-        let kept = self.device.frame(&packet, io!(self, memory, guest));
+        let kept = self.device.frame(&packet, io!(self, engine, memory, guest));
         self.hear(books);
         if !kept {
-            self.mac.generator.refused(&packet);
+            self.mac.cable.refused(&packet);
         }
     }
 
-    fn sent<G: GuestMemory>(&mut self, t: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
+    fn sent<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        (memory, guest): (&mut MemorySystem, &G),
+        engine: &mut DmaEngine,
+        books: &mut Books,
+    ) {
         let Some(frame) = self.mac.sent() else { return };
         let on_wire = frame.bytes.len() as u64 + u64::from(FCS);
         let at = t + self.mac.latency;
-        let generator = &mut self.mac.generator;
-        let heard = generator.heard(&frame.bytes, at);
+        let cable = &mut self.mac.cable;
+        let heard = cable.heard(&frame.bytes, at);
         let carried = books.ports[self.index].left();
         let changed = match books.returns(&frame.bytes, on_wire, carried, at) {
-            Came::Answer(port, id) if port == self.index => generator.returned(id, at),
+            Came::Answer(port, id) if port == self.index => cable.returned(id, at),
             Came::Answer(port, id) => {
                 books.post(port, id, at);
                 false
             }
             Came::Other => false,
-            Came::Unasked => generator.asked(&frame.bytes, at),
+            Came::Unasked => cable.asked(&frame.bytes, at),
         };
         if changed || heard {
             self.schedule();
         }
         let queue = frame.queue;
         self.mac.recycle(frame);
-        self.device.sent(queue, on_wire as u32, io!(self, memory, guest));
+        self.device.sent(queue, on_wire as u32, io!(self, engine, memory, guest));
         self.hear(books);
     }
 
     /// What was stored at `t` comes over the link.
-    fn post(&mut self, t: Ps, event: D::Event) {
-        let due = self.engine.register_write(t);
+    fn post(&mut self, t: Ps, event: D::Event, engine: &mut DmaEngine) {
+        let due = engine.register_write(t, self.index as u16);
         let arrives = due.max(self.now);
         // The device has been simulated past it: only where windows are longer than the lookahead.
         self.late.count += 1;
@@ -362,15 +351,15 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     fn deferred(&mut self) -> &mut Vec<Store> {
         &mut self.deferred
     }
-    fn store(&mut self, t: Ps, store: Store) -> bool {
+    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> bool {
         let Some(rung) = self.device.doorbell(store, &mut effects!(self)) else { return false };
-        self.post(t, rung.event);
+        self.post(t, rung.event, engine);
         rung.sends
     }
-    fn look_at_pages(&mut self, t: Ps) {
+    fn look_at_pages(&mut self, t: Ps, engine: &mut DmaEngine) {
         let mut rung = std::mem::take(&mut self.rung);
         self.device.look_at_pages(&mut effects!(self), &mut rung);
-        rung.drain(..).for_each(|event| self.post(t, event));
+        rung.drain(..).for_each(|event| self.post(t, event, engine));
         self.rung = rung;
     }
     fn polled(&self) -> Vec<Polled> {
@@ -390,38 +379,32 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
         self.device.ready()
     }
     fn trickle(&mut self, t: Ps, interval: Ps) {
-        self.mac.generator.trickle_at(t, interval);
+        self.mac.cable.trickle_at(t, interval);
         self.begin();
     }
     fn start_traffic(&mut self, t: Ps, books: &mut Books) {
-        self.mac.generator.start_at(t);
-        books.ledger.load_begins(self.mac.generator.next_id());
+        self.mac.cable.start_at(t);
+        books.ledger.load_begins(self.mac.cable.next_id());
         self.begin();
     }
     fn stop_traffic(&mut self, t: Ps) {
         self.stop_at = t;
         self.phase = Phase::Stopped;
-        self.mac.generator.finish(t);
+        self.mac.cable.finish(t);
         self.schedule();
     }
     fn phase(&self) -> Phase {
         self.phase
     }
-    fn change_load(&mut self, load: &Load) -> Result<(), String> {
-        self.mac.generator.change(load)
+    fn cable(&self) -> &Cable {
+        &self.mac.cable
     }
-    fn set_source(&mut self, source: Box<dyn Source>) {
-        self.mac.generator.set_source(source);
-    }
-    fn exhausted(&self) -> bool {
-        self.mac.generator.exhausted()
+    fn cable_mut(&mut self) -> &mut Cable {
+        &mut self.mac.cable
     }
     fn far_brings(&mut self, frames: Vec<Timed>) {
-        self.mac.generator.far_brings(frames.into_iter());
+        self.mac.cable.far_brings(frames);
         self.schedule();
-    }
-    fn to_far(&mut self) -> Vec<Timed> {
-        self.mac.generator.to_far().collect()
     }
     fn foresight(&self) -> Ps {
         self.packet_latency
@@ -431,10 +414,16 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
         self.events.next_time()
     }
 
-    fn advance(&mut self, end: Ps, memory: &mut MemorySystem, guest: &G, books: &mut Books) {
+    fn advance(
+        &mut self,
+        end: Ps,
+        (memory, guest): (&mut MemorySystem, &G),
+        engine: &mut DmaEngine,
+        books: &mut Books,
+    ) {
         self.hear(books);
-        let (generator, mut changed) = (&mut self.mac.generator, false);
-        books.take_mail(self.index, |id, t| changed |= generator.returned(id, t));
+        let (cable, mut changed) = (&mut self.mac.cable, false);
+        books.take_mail(self.index, |id, t| changed |= cable.returned(id, t));
         if changed {
             self.schedule();
         }
@@ -442,21 +431,21 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
             self.now = t;
             match event {
                 Event::Device(event) => {
-                    self.device.event(event, io!(self, memory, guest));
+                    self.device.event(event, io!(self, engine, memory, guest));
                     self.hear(books);
                 }
-                Event::Sent => self.sent(t, memory, guest, books),
+                Event::Sent => self.sent(t, (memory, guest), engine, books),
                 Event::Arrive if t == self.armed => {
                     self.arrivals -= 1;
                     self.armed = Ps::MAX;
-                    self.arrive(t, memory, guest, books);
+                    self.arrive(t, (memory, guest), engine, books);
                 }
                 Event::Arrive => self.arrivals -= 1,
                 Event::Wake => {
                     self.arrivals -= 1;
                     if t >= self.wake_at {
                         self.wake_at = Ps::MAX;
-                        self.mac.generator.work(t);
+                        self.mac.cable.work(t);
                         self.schedule();
                     }
                 }
@@ -466,12 +455,11 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     }
 
     fn idle(&self) -> bool {
-        self.events.len() == self.arrivals && !self.mac.generator.busy()
+        self.events.len() == self.arrivals && !self.mac.cable.busy()
     }
 
     fn reached(&mut self, t: Ps) {
         self.mac.reached(t);
-        self.engine.reached(t);
     }
 
     fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books) {
@@ -486,28 +474,13 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
         self.told.transfers = window;
     }
 
-    fn stats(&self, queues: usize, books: &Books) -> PortStats {
-        self.counters(queues, books)
+    fn stats(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats {
+        self.counters(queues, engine, books)
     }
     fn occupancy(&self, books: &Books) -> [u64; 4] {
         self.fill(books)
     }
     fn audit(&self, books: &Books) -> Vec<String> {
         self.balance(books)
-    }
-    fn given_up(&self) -> u64 {
-        self.mac.generator.given_up()
-    }
-    fn store_stats(&self) -> Option<StoreStats> {
-        self.mac.generator.store_stats()
-    }
-    fn iperf_report(&self) -> Option<IperfReport> {
-        self.mac.generator.iperf_report()
-    }
-    fn far_stats(&self) -> FarStats {
-        self.mac.generator.far_stats()
-    }
-    fn line_limited(&self) -> bool {
-        self.mac.generator.line_limited
     }
 }

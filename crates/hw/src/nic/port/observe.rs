@@ -2,11 +2,12 @@
 
 use super::Port;
 use crate::io::IoStats;
+use crate::nic::blocks::dma_engine::DmaEngine;
 use crate::nic::books::{Books, ModelCounters, QueueBook};
 use crate::nic::device::Device;
 use crate::nic::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
 use crate::nic::DriverStats;
-use crate::wire::FarStats;
+use crate::wire::{End, FarStats};
 
 /// Counters of a queue pair.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +31,7 @@ pub struct PortStats {
 
 impl<D: Device> Port<D> {
     /// Counters; `queues` of them by queue.
-    pub(super) fn counters(&self, queues: usize, books: &Books) -> PortStats {
+    pub(super) fn counters(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats {
         let queue = |(i, book): (u16, &QueueBook)| {
             let (receive, transmit) = self.device.queue_stats(i, book.stats());
             QueueStats {
@@ -50,8 +51,8 @@ impl<D: Device> Port<D> {
         PortStats {
             receive,
             transmit,
-            io: self.engine.stats(),
-            far: self.mac.generator.far_stats(),
+            io: engine.stats(self.index as u16),
+            far: self.mac.cable.end().passed(),
             queues: (0..).zip(&books.ports[self.index].queues).take(queues).map(queue).collect(),
         }
     }

@@ -1,36 +1,29 @@
-//! The load generator: which packet leaves when. Whatever the simulator does meanwhile, times are exact.
+//! A cable with what is at its far end: which frame leaves there when, and what is there of it. Whatever the simulator does
+//! meanwhile, times are exact.
 //!
-//! Packets are made to measure or come from a trace; they leave by an arrival process, by the trace's timestamps, or when a
-//! client has thought enough. What the generator answers to the host's questions goes between them.
+//! Frames take the line one after the other. Those of the end's own load are numbered, followed and measured; what it has to
+//! say otherwise (an answer to the host's question, a client's segments) goes between them.
 
-use super::answers;
-use super::arrivals::{Arrivals, Departures};
-use super::clients::{Clients, ClosedLoop};
-use super::far::{Far, FarStats, Timed};
-use super::flows::{Flows, Picker};
-use super::frames::{Frames, Internet, Kind, Packet, Traffic};
-use super::iperf::{Iperf, IperfLoad, IperfReport};
-use super::key_value::{StoreClients, StoreLoad, StoreStats};
+use super::ends::{Draft, End, Ends};
+use super::far::Timed;
+use super::flows::Picker;
+use super::frames::{Frames, Kind, Packet, Traffic};
 use super::line::Line;
-use super::replay::{Play, Replay, Source, TraceClock};
-use super::sink::Recognition;
-use super::sizes::{Lengths, Sizes};
-use super::stack::Stack;
+use super::load::Load;
+use super::replay::Source;
+use super::sizes::Lengths;
 use super::FCS;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wiretime_base::{BitRate, Ps};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
-/// Set beside the port's number in the numbers of a generator's answers.
+/// Set beside the port's number in the numbers of an end's answers.
 pub const ANSWER: u64 = 0x80;
 
 /// Sizes, flows and think times are drawn apart from distances.
-const SIZES_SEED: u64 = 0x5175_6573;
-const FLOWS_SEED: u64 = 0x666c_6f77;
-/// What a request to a store counts as in the rate, in bytes.
-const NOMINAL: u32 = 64;
+pub(super) const SIZES_SEED: u64 = 0x5175_6573;
+pub(super) const FLOWS_SEED: u64 = 0x666c_6f77;
 /// Answers that wait for the line; the host asks in vain where it floods us.
 const ANSWERS_MAX: usize = 1024;
 /// Frames of a client that wait for the line: with fewer, beside those that a cable holds, it makes more.
@@ -38,105 +31,29 @@ const REFILL: usize = 32;
 /// Bits of a full frame on the line.
 const FULL_FRAME: u64 = 1538 * 8;
 
-/// What a generator sends.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// Kind of packets.
-    pub traffic: Traffic,
-    /// Their internet protocol.
-    pub internet: Internet,
-    /// Bytes of frames, FCS included.
-    pub sizes: Sizes,
-    /// Bits of frames a second.
-    pub rate: BitRate,
-    /// How packets follow each other.
-    pub arrivals: Arrivals,
-    /// Flows.
-    pub flows: Flows,
-    /// How answers are told.
-    pub recognition: Recognition,
-    /// Where the probe is, from the start of the frame.
-    pub timestamp_offset: u32,
-    /// So many packets and no more.
-    pub packets: Option<u64>,
-    /// Clients decide when packets leave, instead of the rate.
-    pub clients: Option<ClosedLoop>,
-    /// Packets come from a trace.
-    pub play: Option<Play>,
-    /// What clients of a key-value store ask for. The rate then counts a request as 64 B, whatever its length.
-    pub store: Option<StoreLoad>,
-    /// What an iperf3 client does, instead of anything else.
-    pub iperf: Option<IperfLoad>,
-    /// Frames come from the far end of the wire, instead of anything else.
-    pub far: bool,
-    /// Start of the random numbers.
-    pub seed: u64,
+/// Frames that find out whether the host takes any: so far apart, all of one length.
+struct Knocks {
+    length: u32,
+    picker: Picker,
+    /// While they are sent: when the next one leaves, and how far apart they are.
+    under_way: Option<(Ps, Ps)>,
 }
 
-impl Load {
-    /// Mean length of its frames in bytes, FCS included.
-    fn mean_length(&self) -> f64 {
-        if self.store.is_some() {
-            return f64::from(NOMINAL);
-        }
-        self.play.map_or(self.sizes.mean(), |p| p.mean_length)
-    }
-}
-
-impl Default for Load {
-    /// 64 B of UDP at 1 Gb/s, in one flow.
-    fn default() -> Self {
-        Self {
-            traffic: Traffic::Udp,
-            internet: Internet::V4,
-            sizes: Sizes::Fixed { size: 64 },
-            rate: BitRate::new(1_000_000_000).expect("above zero"),
-            arrivals: Arrivals::Constant,
-            flows: Flows::default(),
-            recognition: Recognition::Probe,
-            timestamp_offset: 42,
-            packets: None,
-            clients: None,
-            play: None,
-            store: None,
-            iperf: None,
-            far: false,
-            seed: 0,
-        }
-    }
-}
-
-/// Who decides when packets leave.
-enum Pace {
-    Open(Departures),
-    Closed(Clients),
-    /// The trace's own timestamps, from this time on.
-    Captured(Ps),
-}
-
-/// The generator of one port.
-pub struct Generator {
+/// The cable of one port.
+pub struct Cable {
     port: u8,
     load: Load,
     line: Line,
     link: (BitRate, u32),
+    /// What is at its far end.
+    end: Ends,
     frames: Frames,
-    lengths: Lengths,
-    picker: Picker,
-    pace: Pace,
-    replay: Option<Replay>,
-    store: Option<StoreClients>,
-    iperf: Option<Iperf>,
-    far: Option<Far>,
-    /// Before the load, or instead of it: packets at this time and so far apart.
-    trickle: Option<(Ps, Ps)>,
-    /// The next packet of the load: when it wants to leave, and its bytes where they are from a trace.
-    own: Packet,
+    knocks: Knocks,
+    /// The end's next packet, and when it wants to leave.
+    draft: Draft,
     wanted: Ps,
-    own_bytes: Vec<u8>,
     remaining: u64,
-    /// Answers to the host: ready when, what.
+    /// What goes between: ready when, what.
     answers: VecDeque<(Ps, Vec<u8>)>,
     answered: u64,
     next: Packet,
@@ -148,8 +65,9 @@ pub struct Generator {
     pub line_limited: bool,
 }
 
-impl Generator {
-    /// The generator of port `port`, to `destination`, on a line of `line` with `gap` bytes between frames.
+impl Cable {
+    /// The cable of port `port`, whose host is `destination`, on a line of `line` with `gap` bytes between frames; what is at
+    /// its far end sends `load`.
     ///
     /// # Errors
     /// Where a packet cannot be built, or the rate is above the line's.
@@ -163,7 +81,6 @@ impl Generator {
         }
         let mean = load.mean_length();
         let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(link.1));
-        let paced = !load.far && load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
         if load.store.is_some() != (load.traffic == Traffic::Memcached) {
@@ -172,24 +89,17 @@ impl Generator {
         if load.iperf.is_some() != (load.traffic == Traffic::Iperf) {
             return Err("load: iperf and traffic iperf belong together".into());
         }
-        let mut lengths = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED);
-        let first = Packet { id: u64::from(port) << ID_BITS, length: lengths.next(), ..Packet::default() };
+        let end = Ends::new(&load, line, destination)?;
+        let length = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED).next();
+        let first = Packet { id: u64::from(port) << ID_BITS, length, ..Packet::default() };
         Ok(Self {
             port,
             line: Line::new(link),
             link,
             frames,
-            lengths,
-            picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,
-            pace: Pace::Captured(Ps::ZERO),
-            replay: None,
-            store: load.store.as_ref().map(|s| StoreClients::new(s, load.seed)).transpose()?,
-            iperf: load.iperf.as_ref().map(|s| Iperf::new(s, load.seed)).transpose()?,
-            far: load.far.then(Far::default),
-            trickle: None,
-            own: first,
+            knocks: Knocks { length, picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?, under_way: None },
+            draft: Draft { packet: first, bytes: Vec::new() },
             wanted: Ps::MAX,
-            own_bytes: Vec::new(),
             remaining: u64::MAX,
             answers: VecDeque::new(),
             answered: 0,
@@ -197,47 +107,35 @@ impl Generator {
             held: VecDeque::new(),
             spare: Vec::new(),
             refill: REFILL,
-            line_limited: paced && rate.bits_per_second() as f64 > carried,
+            line_limited: end.paced() && rate.bits_per_second() as f64 > carried,
+            end,
             load,
         })
     }
 
-    /// The cable is so long.
-    pub fn set_cable(&mut self, latency: Ps) {
+    /// What is at its far end.
+    #[must_use]
+    pub fn end(&self) -> &Ends {
+        &self.end
+    }
+
+    /// It takes so long from one end to the other.
+    pub fn set_latency(&mut self, latency: Ps) {
         let bits = u128::from(self.link.0.bits_per_second()) * u128::from(latency.0) / u128::from(Ps::from_s(1).0);
         self.refill = REFILL + (bits as u64 / FULL_FRAME) as usize;
     }
 
     /// Where the load's packets come from, if it plays a trace.
     pub fn set_source(&mut self, source: Box<dyn Source>) {
-        self.replay = Some(Replay::new(source));
+        self.end.set_source(source);
     }
 
     /// Packets leave as configured, from `t` on.
     pub fn start_at(&mut self, t: Ps) {
-        self.trickle = None;
-        let l = &self.load;
-        self.lengths = Lengths::new(&l.sizes, l.seed ^ SIZES_SEED);
-        if let Ok(picker) = Picker::new(&l.flows, l.seed ^ FLOWS_SEED) {
-            self.picker = picker;
-        }
-        self.pace = match (&l.clients, l.play) {
-            (Some(spec), _) => Pace::Closed(Clients::new(spec, t, l.seed)),
-            _ if l.far => Pace::Captured(Ps::ZERO),
-            (None, Some(Play { clock: TraceClock::Captured { .. }, .. })) => Pace::Captured(t),
-            (None, _) => Pace::Open(Departures::new(l.arrivals, (l.rate, l.mean_length()), self.link.0, t, l.seed)),
-        };
-        if let (Some(replay), Some(play)) = (&mut self.replay, l.play) {
-            replay.start(play);
-        }
-        self.remaining = l.packets.unwrap_or(u64::MAX);
-        if let Some(store) = &mut self.store {
-            store.restart();
-        }
-        if let Some(client) = &mut self.iperf {
-            client.start(t);
-            self.work(t);
-        }
+        self.knocks.under_way = None;
+        self.remaining = self.load.packets.unwrap_or(u64::MAX);
+        self.end.start(t);
+        self.work(t);
         self.draw();
         self.decide();
     }
@@ -245,100 +143,61 @@ impl Generator {
     /// Another load, from the next start on; packets go on being numbered.
     ///
     /// # Errors
-    /// As in [`Generator::new`]; the load in force then stays.
+    /// As in [`Cable::new`]; the load in force then stays.
     pub fn change(&mut self, load: &Load) -> Result<(), String> {
         let new = Self::new(load, self.port, self.link, self.destination())?;
         let old = std::mem::replace(self, new);
         // What has left goes on its way, and is numbered on.
-        (self.line, self.replay) = (old.line, old.replay);
-        // What is in the store stays there.
-        if old.store.as_ref().map(StoreClients::spec) == self.store.as_ref().map(StoreClients::spec) {
-            self.store = old.store;
-        }
-        (self.own.id, self.answers, self.answered) = (old.own.id, old.answers, old.answered);
+        self.line = old.line;
+        self.end.inherit(old.end);
+        (self.draft.packet.id, self.answers, self.answered) = (old.draft.packet.id, old.answers, old.answered);
         (self.held, self.spare, self.refill) = (old.held, old.spare, old.refill);
         self.decide();
         Ok(())
     }
 
-    /// Packets of the same sizes leave `interval` apart, the first at `t`.
+    /// Packets that only find out whether the host takes any leave `interval` apart, the first at `t`.
     pub fn trickle_at(&mut self, t: Ps, interval: Ps) {
-        self.trickle = Some((t, interval));
-        (self.wanted, self.remaining, self.own.flow) = (t, u64::MAX, self.picker.next());
-        self.make_request();
+        self.knocks.under_way = Some((t, interval));
+        (self.wanted, self.remaining) = (t, u64::MAX);
+        self.knock();
         self.decide();
+    }
+
+    fn knock(&mut self) {
+        let packet = &mut self.draft.packet;
+        (packet.kind, packet.length, packet.flow) = (Kind::Built, self.knocks.length, self.knocks.picker.next());
+        self.end.knock(&mut self.draft);
     }
 
     /// Whether nothing is left to send, ever.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.wanted == Ps::MAX && self.far.is_none() && !matches!(self.pace, Pace::Closed(_))
+        self.wanted == Ps::MAX && !self.end.endless()
     }
 
     /// Number of the load's next packet.
     #[must_use]
     pub fn next_id(&self) -> u64 {
-        self.own.id
+        self.draft.packet.id
     }
 
-    /// Requests that clients gave up.
-    #[must_use]
-    pub fn given_up(&self) -> u64 {
-        if let Pace::Closed(clients) = &self.pace {
-            clients.given_up
-        } else {
-            0
-        }
-    }
-
-    /// The load's next packet: what, and when it wants to leave.
+    /// The end's next packet: what, and when it wants to leave.
     fn draw(&mut self) {
         self.wanted = Ps::MAX;
-        if self.remaining == 0 || self.iperf.is_some() {
-            return;
+        if self.remaining > 0 {
+            self.wanted = self.end.draw(&mut self.draft).unwrap_or(Ps::MAX);
         }
-        let destination = self.frames.destination();
-        let (mut captured, own) = (Ps::ZERO, &mut self.own);
-        if let Some(far) = &mut self.far {
-            let Some((at, bytes)) = far.next() else { return };
-            self.own_bytes = bytes;
-            captured = at;
-            (own.kind, own.length, own.flow) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS, 0);
-        } else if self.store.is_some() {
-            own.flow = self.picker.next();
-            self.make_request();
-        } else if let (Some(replay), Some(_)) = (&mut self.replay, self.load.play) {
-            let Some((at, flow)) = replay.next(&mut self.own_bytes, destination) else { return };
-            (captured, own.flow) = (at, flow);
-            (own.kind, own.length) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS);
-        } else {
-            (own.kind, own.length, own.flow) = (Kind::Built, self.lengths.next(), self.picker.next());
-        }
-        self.wanted = match &mut self.pace {
-            Pace::Open(departures) if self.store.is_some() => departures.next(NOMINAL),
-            Pace::Open(departures) => departures.next(self.own.length),
-            Pace::Captured(start) => start.saturating_add(captured),
-            Pace::Closed(_) => Ps::MAX, // decided anew at every answer
-        };
-    }
-
-    /// Where requests to a store are sent: the next one, of the flow that is set.
-    fn make_request(&mut self) {
-        let Some(store) = &mut self.store else { return };
-        let own = &mut self.own;
-        store.make(own.id, own.flow, self.frames.destination(), &mut self.own_bytes);
-        (own.kind, own.length) = (Kind::Replayed, self.own_bytes.len() as u32 + FCS);
     }
 
     /// Which packet leaves next: the load's or an answer.
     fn decide(&mut self) {
-        if let (Pace::Closed(clients), None) = (&mut self.pace, self.trickle) {
-            let (t, client) = clients.next();
-            (self.wanted, self.own.flow) = if self.remaining == 0 { (Ps::MAX, 0) } else { (t, client) };
-            if let Some(store) = &mut self.store {
-                store.give_to(client, &mut self.own_bytes);
+        if self.knocks.under_way.is_none() {
+            if let Some(t) = self.end.turn(&mut self.draft) {
+                self.wanted = if self.remaining == 0 { Ps::MAX } else { t };
             }
         }
+        let own = self.draft.packet;
         self.next = match self.answers.front() {
             Some((ready, bytes)) if *ready <= self.wanted => Packet {
                 id: (u64::from(self.port) | ANSWER) << ID_BITS | self.answered,
@@ -347,8 +206,8 @@ impl Generator {
                 flow: 0,
                 kind: Kind::Answer,
             },
-            _ if self.wanted == Ps::MAX => Packet { departed: Ps::MAX, ..self.own },
-            _ => Packet { departed: self.line.free(self.wanted), ..self.own },
+            _ if self.wanted == Ps::MAX => Packet { departed: Ps::MAX, ..own },
+            _ => Packet { departed: self.line.free(self.wanted), ..own },
         };
     }
 
@@ -372,24 +231,18 @@ impl Generator {
                 self.work(now);
             }
         } else {
-            self.own.id += 1;
+            self.end.sent(&self.draft, departed);
+            self.draft.packet.id += 1;
             self.remaining = self.remaining.saturating_sub(1);
-            if let Some(store) = &mut self.store {
-                store.sent(&self.own_bytes, departed);
-            }
             if kind == Kind::Replayed {
-                let bytes = std::mem::replace(&mut self.own_bytes, self.spare.pop().unwrap_or_default());
+                let bytes = std::mem::replace(&mut self.draft.bytes, self.spare.pop().unwrap_or_default());
                 self.held.push_back((id, bytes));
             }
-            if let Some((t, interval)) = &mut self.trickle {
+            if let Some((t, interval)) = &mut self.knocks.under_way {
                 *t += *interval;
                 self.wanted = *t;
-                self.own.flow = self.picker.next();
-                self.make_request();
+                self.knock();
             } else {
-                if let Pace::Closed(clients) = &mut self.pace {
-                    clients.sent(id, departed);
-                }
                 self.draw();
             }
         }
@@ -398,28 +251,22 @@ impl Generator {
 
     /// A frame came back at `t` that answers packet `id`; whether that changes what leaves next.
     pub fn returned(&mut self, id: u64, t: Ps) -> bool {
-        let Pace::Closed(clients) = &mut self.pace else { return false };
-        if clients.answered(id, t) {
+        let changes = self.end.answered(id, t);
+        if changes {
             self.decide();
-            return true;
         }
-        false
+        changes
     }
 
     /// A frame came at `t`, whatever it is; whether that changes what leaves next.
+    #[inline]
     pub fn heard(&mut self, frame: &[u8], t: Ps) -> bool {
-        if let Some(store) = &mut self.store {
-            store.heard(frame, t);
-        }
-        let Some(client) = self.iperf.as_mut().filter(|_| Stack::takes(frame)) else { return false };
-        client.arrives(frame, t);
-        true
+        self.end.heard(frame, t)
     }
 
     /// Frames leave the far end, in order of time.
-    pub fn far_brings(&mut self, frames: impl Iterator<Item = Timed>) {
-        let Some(far) = &mut self.far else { return };
-        frames.for_each(|(t, frame)| far.brings(t, frame));
+    pub fn far_brings(&mut self, frames: Vec<Timed>) {
+        self.end.bring(frames);
         if self.wanted == Ps::MAX {
             self.draw();
             self.decide();
@@ -429,71 +276,47 @@ impl Generator {
     /// The port sends a frame whose first bit leaves at `t`.
     #[inline]
     pub fn far_takes(&mut self, t: Ps, frame: &[u8]) {
-        if let Some(far) = &mut self.far {
-            far.takes(t, frame);
-        }
+        self.end.takes(t, frame);
     }
 
     /// Frames on their way to the far end.
-    pub fn to_far(&mut self) -> impl Iterator<Item = Timed> + '_ {
-        self.far.iter_mut().flat_map(Far::outgoing)
+    pub fn to_far(&mut self) -> Vec<Timed> {
+        self.end.outgoing()
     }
 
-    /// What passed between here and the far end.
-    #[must_use]
-    pub fn far_stats(&self) -> FarStats {
-        self.far.as_ref().map(|f| f.stats.clone()).unwrap_or_default()
-    }
-
-    /// When the client has to be woken.
+    /// When the end has to be woken.
     #[must_use]
     pub fn wakes(&mut self) -> Ps {
-        self.iperf.as_mut().map_or(Ps::MAX, Iperf::wakes)
+        self.end.wakes()
     }
 
-    /// The client works at `t`: what it says waits for the line.
+    /// The end works at `t`: what it says waits for the line.
     pub fn work(&mut self, t: Ps) {
-        let Some(client) = &mut self.iperf else { return };
-        let frames = client.work(t, (2 * self.refill).saturating_sub(self.answers.len()));
-        self.answers.extend(frames.into_iter().map(|f| (t, f)));
-        self.decide();
+        let frames = self.end.work(t, (2 * self.refill).saturating_sub(self.answers.len()));
+        if let Some(frames) = frames {
+            self.answers.extend(frames.into_iter().map(|f| (t, f)));
+            self.decide();
+        }
     }
 
     /// The load is over; clients say so.
     pub fn finish(&mut self, t: Ps) {
-        if let Some(client) = &mut self.iperf {
-            client.finish();
-            self.work(t);
-        }
+        self.end.finish();
+        self.work(t);
     }
 
     /// Whether a client has not finished yet.
     #[must_use]
     pub fn busy(&self) -> bool {
-        self.iperf.as_ref().is_some_and(Iperf::busy)
-    }
-
-    /// What a client counted.
-    #[must_use]
-    pub fn iperf_report(&self) -> Option<IperfReport> {
-        self.iperf.as_ref().map(Iperf::report)
-    }
-
-    /// What became of requests to a store.
-    #[must_use]
-    pub fn store_stats(&self) -> Option<StoreStats> {
-        self.store.as_ref().map(|s| s.stats)
+        self.end.busy()
     }
 
     /// A frame came at `t` that answers nothing; whether there is something to say to it, which changes what leaves next.
     pub fn asked(&mut self, frame: &[u8], t: Ps) -> bool {
-        if self.far.is_some() || self.iperf.is_some() && Stack::takes(frame) {
-            return false; // heard
-        }
         if self.answers.len() >= ANSWERS_MAX {
             return false;
         }
-        let Some(answer) = answers::answer(frame) else { return false };
+        let Some(answer) = self.end.asked(frame) else { return false };
         self.answers.push_back((t, answer));
         self.decide();
         true
@@ -542,8 +365,10 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flows::{Spread, Vary};
-    use super::super::replay::Block;
+    use super::super::clients::ClosedLoop;
+    use super::super::flows::{Flows, Spread, Vary};
+    use super::super::replay::{Block, Play, TraceClock};
+    use super::super::sizes::Sizes;
     use super::*;
 
     fn load(sizes: Sizes, rate: &str) -> Load {
@@ -555,11 +380,11 @@ mod tests {
         }
     }
 
-    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Generator, String> {
-        Generator::new(&load(sizes, rate), 1, (line.parse().unwrap(), 20), [2; 6])
+    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Cable, String> {
+        Cable::new(&load(sizes, rate), 1, (line.parse().unwrap(), 20), [2; 6])
     }
 
-    fn take(g: &mut Generator, n: usize) -> Vec<(u64, u64, u32, u32)> {
+    fn take(g: &mut Cable, n: usize) -> Vec<(u64, u64, u32, u32)> {
         (0..n)
             .map(|_| {
                 let p = g.next();
@@ -667,12 +492,44 @@ mod tests {
         assert_eq!(g.frame(&list[0])[20..22], [0, 2]);
     }
 
+    /// Who only listens answers questions and sends nothing else; another host answers for itself.
+    #[test]
+    fn who_listens_answers_and_another_host_speaks_for_itself() {
+        let solicitation = |who: &Cable| {
+            let mut f = vec![0; 60];
+            f[..6].copy_from_slice(&who.destination());
+            f[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 8, 6]);
+            f[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1]);
+            f[28..32].copy_from_slice(&[10, 0, 0, 2]);
+            f[38..42].copy_from_slice(&[10, 0, 0, 1]);
+            f
+        };
+        let mut l = load(Sizes::Fixed { size: 64 }, "1Gbps");
+        l.packets = Some(0);
+        let mut quiet = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        quiet.start_at(Ps(7));
+        assert!(quiet.exhausted() && matches!(quiet.end(), Ends::Listener(_)));
+        assert!(quiet.asked(&solicitation(&quiet), Ps(1000)));
+        assert_eq!((quiet.next().kind, quiet.next().departed), (Kind::Answer, Ps(1000)));
+        (l.packets, l.far) = (None, true);
+        let mut host = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        host.start_at(Ps(7));
+        assert!(!host.exhausted() && !host.asked(&solicitation(&host), Ps(1000)));
+        host.far_takes(Ps(20), &[1; 60]);
+        assert_eq!(host.to_far(), [(Ps(20), vec![1; 60])]);
+        host.far_brings(vec![(Ps(50), vec![9; 80])]);
+        let brought = host.next();
+        assert_eq!((brought.departed, brought.length, brought.kind), (Ps(50), 84, Kind::Replayed));
+        host.advance(Ps(60));
+        assert_eq!((host.frame(&brought)[79], host.next().departed), (9, Ps::MAX));
+    }
+
     #[test]
     fn clients_wait_for_answers() {
         let mut l = load(Sizes::Fixed { size: 64 }, "1Gbps");
         let timeout = "1ms".parse().unwrap();
         l.clients = Some(ClosedLoop { clients: 2, think: "0ns".parse().unwrap(), exponential: false, timeout });
-        let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        let mut g = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
         g.start_at(Ps::ZERO);
         assert_eq!(take(&mut g, 2), [(0, 0, 64, 0), (1, 6720, 64, 1)]);
         assert_eq!(g.next().departed, Ps::from_ms(1), "a time-out");
@@ -699,7 +556,7 @@ mod tests {
     fn traces_are_played() {
         let mut l = load(Sizes::Fixed { size: 64 }, "1Gbps");
         l.play = Some(Play { clock: TraceClock::Captured { millionths: 1_000_000 }, loops: 1, mean_length: 84.0 });
-        let mut g = Generator::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        let mut g = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
         g.set_source(Box::new(Long(0)));
         g.start_at(Ps(7));
         let mut waiting = VecDeque::new();
