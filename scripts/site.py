@@ -57,22 +57,31 @@ def _fields(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]
         yield from _field(child, where)
 
 
-def _field(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, str]]:
+def _kinds(node: Mapping[str, Any]) -> str:
+    """Return what a field can be; a table by its name, which is a heading of the page."""
+    if "anyOf" in node:
+        return " or ".join(_kinds(choice) for choice in node["anyOf"])
+    if "$ref" in node:
+        name = node["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
     kind = node.get("type", "")
     kinds = " or ".join(kind) if isinstance(kind, list) else str(kind)
-    if "const" in node:
-        kinds = f"`{node['const']}`"
-    if "enum" in node:
-        kinds = ", ".join(f"`{value}`" for value in node["enum"])
-    if "$ref" in node:
-        kinds = f"[{node['$ref'].rsplit('/', 1)[1]}](#{node['$ref'].rsplit('/', 1)[1].lower()})"
-    yield where, kinds, _cell(str(node.get("description", "")))
+    if isinstance(node.get("items"), Mapping):
+        kinds += f" of {_kinds(node['items'])}"
+    return kinds
+
+
+def _field(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, str]]:
+    unit = f" ({node['unit']})" if "unit" in node else ""
+    yield where, _kinds(node) + unit, _cell(str(node.get("description", "")))
     yield from _fields(node, where)
     items = node.get("items")
     if isinstance(items, Mapping):
         yield from _fields(items, f"{where}[]")
-        if "$ref" in items:
-            yield from _field(items, f"{where}[]")
 
 
 def result_schema() -> str:

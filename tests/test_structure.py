@@ -65,7 +65,7 @@ def test_one_word_for_one_thing() -> None:
 
 INTEL = re.compile(r"intel|e1000|ixgbe|82540|82599|8254x|\bRDT\b|\bTDT\b", re.I)
 # A bench and what is told of DPDK's programs by the name of a NIC say which they have.
-NAMED = {"loopback.rs", "catalogue.rs", "pci.rs", "testing.rs"}
+NAMED = {"loopback.rs", "pci.rs", "testing.rs"}
 
 
 def test_no_word_of_a_family_of_nics_outside_its_folder() -> None:

@@ -21,6 +21,7 @@ import pandas as pd
 from wiretime import platforms, runs
 from wiretime import search as searches
 from wiretime.errors import WiretimeError
+from wiretime.models import Report
 from wiretime.request import Request
 from wiretime.study import execute, folder, metrics, report
 from wiretime.study import plan as plans
@@ -76,7 +77,7 @@ def machine(
 class Run:
     """What a run has left."""
 
-    result: Mapping[str, Any]
+    result: Report
     console: str
 
     def __getitem__(self, name: str) -> Any:

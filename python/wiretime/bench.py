@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wiretime import load, platforms, runs, vm
+from wiretime.counters import of
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
 from wiretime.setup.architecture import BOARD
@@ -210,7 +211,7 @@ def main() -> None:
     began = time.monotonic()
     done = runs.execute(runs.Request(duration="50ms"), progress, on_start=on_start)
     result, host = done.result, done.host
-    forwarded = result["statistics"]["receive"]["delivered"]
+    forwarded = of(result)["receive"]["delivered"]
     seconds = host["traffic_seconds"]
     asked = result["configuration"]["run"]
     screen.print(

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
+from wiretime.models import Report
 from wiretime.statistics import busy_cores, packets, total
 from wiretime.tables import of_numbers
 
-Result = Mapping[str, Any]
 
-
-def _cores(*path: str) -> Callable[[Result], float]:
+def _cores(*path: str) -> Callable[[Report], float]:
     """Return the sum of a counter over the cores that worked."""
 
-    def found(result: Result) -> float:
-        cores = (result["statistics"]["cores"][n] for n in busy_cores(result))
+    def found(result: Report) -> float:
+        cores: list[Any] = [of(result)["cores"][n] for n in busy_cores(result)]
         return float(sum(core[path[0]][path[1]] for core in cores))
 
     return found
 
 
-def _by_requester(prefix: str, *group: str) -> Callable[[Result], float]:
-    def found(result: Result) -> float:
-        s = result["statistics"]
+def _by_requester(prefix: str, *group: str) -> Callable[[Report], float]:
+    def found(result: Report) -> float:
+        s = of(result)
         if group == ("memory",):
-            return float(total(s["memory"], prefix))
-        return float(sum(total(s["cores"][n]["caches"], prefix) for n in busy_cores(result)))
+            return float(total(numbers(s["memory"]), prefix))
+        return float(sum(total(numbers(s["cores"][n]["caches"]), prefix) for n in busy_cores(result)))
 
     return found
 
 
 # What perf calls an event, and where a run has it. Arm's own names are those of the PMU (Arm ARM, D13).
-EVENTS: dict[str, tuple[str, Callable[[Result], float]]] = {
+EVENTS: dict[str, tuple[str, Callable[[Report], float]]] = {
     "cycles": ("cycles|cpu-cycles|cpu_cycles", _cores("core", "cycles")),
     "instructions": ("instructions|inst_retired", _cores("core", "instructions")),
     "branches": ("branches|branch-instructions|br_retired", _cores("core", "branches")),
@@ -113,7 +113,7 @@ def _number_of(measured: Measured, asked: int | None) -> int:
     return found
 
 
-def table(result: Result, measured: Measured, asked: int | None) -> Table:
+def table(result: Report, measured: Measured, asked: int | None) -> Table:
     """Return counters a packet of both, and how many times the simulator's is the machine's."""
     real, ours = _number_of(measured, asked), packets(result)
     if ours == 0:
@@ -125,7 +125,7 @@ def table(result: Result, measured: Measured, asked: int | None) -> Table:
             a, b = value(result) / ours, measured.events[event] / real
             shown.add_row(name, f"{a:.3f}", f"{b:.3f}", f"{a / b:.2f}" if b else "-", event)
     dropped = sum(v for k, v in measured.counts.items() if re.search(r"miss|drop|no_dma|no_buffer", k))
-    lost = result["statistics"]["receive"]["refused"]
+    lost = of(result)["receive"]["refused"]
     shown.add_row("not received", f"{lost / ours:.3f}", f"{dropped / real:.3f}", "", "dropped, missed, no buffer")
     unknown = [e for e in measured.events if not any(re.fullmatch(p, e) for p, _ in EVENTS.values())]
     if unknown:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import wiretime._native as _native
+from wiretime.models import IperfSummary, Report
 
 # Steady: the rate stays within this over so many round trips, and so long at least, from then on: acknowledgements and
 # reads come in blocks.
 TOLERANCE, ROUND_TRIPS, LEAST_NS = 0.02, 10, 2e6
+
+
+class Point(NamedTuple):
+    """What a client had counted by a step's end."""
+
+    sent: int
+    received: int
+    retransmissions: int
+
+    def payload(self, reverse: bool) -> int:
+        """Return the bytes of the direction that was asked for."""
+        return self.received if reverse else self.sent
 
 
 def _gbps(bytes_: float, ns: float) -> float:
@@ -33,31 +46,32 @@ def steady(bytes_: Sequence[int], step_ns: float, round_trip_ns: float) -> tuple
     return None
 
 
-def summary(result: Mapping[str, Any]) -> dict[str, Any]:
+def summary(result: Report) -> IperfSummary:
     """Return rates and counts of both sides, of all ports."""
     run = result["configuration"]["run"]
-    reports = [port["iperf"] for port in result["ports"]]
-    column = 1 if run["load"]["iperf"]["reverse"] else 0
-    warm_up, duration = (_native.parse_duration(run[k]) / 1000 for k in ("warm_up", "duration"))
+    reports = [port["iperf"] for port in result["ports"] if port["iperf"] is not None]
+    asked = run["load"]["iperf"]
+    reverse = asked is not None and asked["reverse"]
+    warm_up, duration = (_native.parse_duration(text) / 1000 for text in (run["warm_up"], run["duration"]))
     measured, found, slow_start = 0.0, [], 0
     for r in reports:
-        step, rows = r["series_step_ns"], r["series"]
+        step, points = r["series_step_ns"], [Point(*row) for row in r["series"]]
 
-        def at(ns: float, rows: Sequence[Sequence[int]] = rows, step: float = step) -> Sequence[int]:
+        def at(ns: float, points: Sequence[Point] = points, step: float = step) -> Point:
             i = round(ns / step) - 1
-            return rows[min(i, len(rows) - 1)] if rows and i >= 0 else [0, 0, 0]
+            return points[min(i, len(points) - 1)] if points and i >= 0 else Point(0, 0, 0)
 
         begin, end = at(warm_up), at(warm_up + duration)
-        measured += _gbps(end[column] - begin[column], duration)
-        window = [row[column] for row in rows[: round((warm_up + duration) / step)]]
+        measured += _gbps(end.payload(reverse) - begin.payload(reverse), duration)
+        window = [point.payload(reverse) for point in points[: round((warm_up + duration) / step)]]
         of = steady(window, step, r["round_trip_ns"] or step)
         found.append(of)
-        slow_start += at(of[0])[2] if of else 0
-    ours = sum(r["received"] if column else r["sent"] for r in reports)
+        slow_start += at(of[0]).retransmissions if of else 0
+    ours = sum(r["received"] if reverse else r["sent"] for r in reports)
     theirs = [r["server_bytes"] for r in reports]
-    client, server = ours, None if None in theirs else sum(theirs)
+    client, server = ours, None if None in theirs else sum(n for n in theirs if n is not None)
     # What arrived: over the run, as the guest's server counts at its end alone.
-    arrived = 1.0 if column or not client else None if server is None else min(1.0, server / client)
+    arrived = 1.0 if reverse or not client else None if server is None else min(1.0, server / client)
     return {
         "state": "; ".join(sorted({r["state"] for r in reports})),
         "gbps": measured,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
+from wiretime.counters import numbers, of
+from wiretime.models import Report
 from wiretime.tables import of_numbers
-
-Result = Mapping[str, Any]
 
 
 def _mean(histogram: Sequence[Sequence[int]]) -> float:
@@ -17,7 +16,7 @@ def _mean(histogram: Sequence[Sequence[int]]) -> float:
     return sum(value * n for value, n in histogram) / count if count else 0.0
 
 
-def hops(result: Result) -> RenderableType:
+def hops(result: Report) -> RenderableType:
     """Return latency by hop: the hops of every packet add up to its latency."""
     told, untold = result["latency_hops_packets"]
     title = f"latency by hop, ns, of {told} packets" + (f" ({untold} more not told)" if untold else "")
@@ -32,13 +31,13 @@ def hops(result: Result) -> RenderableType:
     return table
 
 
-def queues(result: Result) -> RenderableType:
+def queues(result: Report) -> RenderableType:
     """Return what the driver did with each queue, beside what the NIC saw."""
     columns = ("queue", "received", "lost", "polls", "empty", "a burst", "left at refill", "refill every", "send every")
     table = of_numbers("driver by queue", *columns, "")
     for p, port in enumerate(result["ports"]):
         for q, queue in enumerate(port["queues"]):
-            driver = result["statistics"]["ports"][p]["queues"][q]["driver"]
+            driver = numbers(of(result)["ports"][p]["queues"][q]["driver"])
             counts = queue["cohort"]
             lost = counts["dma_drop"] + counts["core_drop"] + counts["tx_drop"]
             empty = f"{100 * driver['empty_polls'] / driver['polls']:.1f} %" if driver["polls"] else ""
@@ -62,7 +61,7 @@ def queues(result: Result) -> RenderableType:
     return table
 
 
-def drops(result: Result) -> Iterator[RenderableType]:
+def drops(result: Report) -> Iterator[RenderableType]:
     """Yield what was full at the drops before and at each drop, where there were any."""
     for p, port in enumerate(result["ports"]):
         if port["drop_transitions"]:
@@ -72,7 +71,7 @@ def drops(result: Result) -> Iterator[RenderableType]:
             yield table
 
 
-def occupancy(result: Result) -> Iterator[list[str]]:
+def occupancy(result: Report) -> Iterator[list[str]]:
     """Yield the fill of FIFO and rings over the measurement as rows, the header first."""
     found = result["occupancy"]
     yield ["port", "begin_ns", *found["columns"]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rich.table import Table as RichTable
 from tomlkit.exceptions import ParseError
 
 import wiretime._native as _native
+from wiretime import schemas
 from wiretime.errors import WiretimeError, unknown
 from wiretime.paths import PLATFORMS
 
@@ -23,25 +23,13 @@ DEFAULT = "ampere-altra"
 Table = dict[str, Any]
 
 
-@cache
 def schema() -> Mapping[str, Any]:
     """Return the JSON Schema of a platform, as the models declare it."""
-    result: Mapping[str, Any] = json.loads(_native.platform_schema())
-    return result
-
-
-def _resolved(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema node, or what its reference stands for."""
-    if "$ref" in node:
-        target: Mapping[str, Any] = schema()["$defs"][node["$ref"].rsplit("/", 1)[1]]
-        return target
-    return node
+    return schemas.schema("platform")
 
 
 def _properties(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the properties of a schema node, following its reference."""
-    result: Mapping[str, Any] = _resolved(node).get("properties", {})
-    return result
+    return schemas.properties(node, schema())
 
 
 def parameters(node: Mapping[str, Any] | None = None, prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -71,7 +59,7 @@ def path_of(name: str) -> Path:
 
 def choices(node: Mapping[str, Any]) -> list[str]:
     """Return the words that a parameter may have, where it has words."""
-    node = _resolved(node)
+    node = schemas.resolved(node, schema())
     listed: list[str] = list(node.get("enum", [])) + [choice["const"] for choice in node.get("oneOf", [])]
     return listed
 

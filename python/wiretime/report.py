@@ -12,6 +12,8 @@ from rich.text import Text
 
 from wiretime import load
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
+from wiretime.counters import numbers, of
+from wiretime.models import Report, Statistics
 from wiretime.statistics import PROCESSOR_TIME, work
 
 ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
@@ -21,7 +23,7 @@ def _latency(ns: float) -> str:
     return f"{ns / 1000:.2f} us" if ns >= 10_000 else f"{ns:.0f} ns"
 
 
-def _measured(result: Mapping[str, Any]) -> str:
+def _measured(result: Report) -> str:
     """Return how long the measurement was: of a trace, as long as it took."""
     run = result["configuration"]["run"]
     if run["until_end"] and result["statistics"]:
@@ -33,7 +35,7 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3f} %" if whole else "-"
 
 
-def _mean_length(result: Mapping[str, Any]) -> float:
+def _mean_length(result: Report) -> float:
     """Return bytes of an offered frame."""
     return float(result["offered_gbps"] * 1000 / 8 / result["offered_mpps"]) if result["offered_mpps"] else 0.0
 
@@ -43,42 +45,38 @@ def _rate(frames: int, size: float, time_ps: int) -> tuple[str, str]:
     return f"{size * 8 / seconds / 1e9:.2f} Gb/s", f"{frames / seconds / 1e6:.2f} Mpps"
 
 
-def _store(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+def _store(row: Callable[[str, str, str], None], result: Report) -> None:
     """Add what became of requests to a key-value store."""
     stores = [port["store"] for port in result["ports"] if port["store"]]
     if not stores:
         return
-    n = {key: sum(s[key] for s in stores) for key in stores[0]}
+    n = {key: sum(numbers(s)[key] for s in stores) for key in stores[0]}
     sound = f"{n['hits']} values as they were set, {n['misses']} missing, {n['wrong']} wrong"
     row("gets", str(n["gets"]), sound)
     row("sets", str(n["sets"]), f"{n['stored']} stored; {n['refused']} requests refused")
 
 
-def _outside(row: Callable[[str, str, str], None], statistics: Mapping[str, Any]) -> None:
+def _outside(row: Callable[[str, str, str], None], statistics: Statistics) -> None:
     """Add what passed between the guest and what is outside."""
-    far, ns = statistics["far"], statistics["time_ps"] / 1000
+    far, ns = numbers(statistics["far"]), statistics["time_ps"] / 1000
     for name, way in (("from outside", "in"), ("to outside", "out")):
         gbps = far[f"payload_{way}"] * 8 / ns
         row(name, f"{far[f'frames_{way}'] / ns * 1000:.3f} Mpps", f"{gbps:.2f} Gb/s of TCP and UDP payload")
 
 
-def _client(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the iperf3 client was asked for."""
-    asked: Mapping[str, Any] = result["configuration"]["run"]["load"]["iperf"]
-    return asked
-
-
-def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+def _iperf(row: Callable[[str, str, str], None], result: Report) -> None:
     """Add what the iperf3 client counted."""
     i = result["iperf"]
     row("payload", f"{i['gbps']:.2f} Gb/s", "over the measurement, slow start included where it lasts so long")
     if i["steady_gbps"] is not None:
-        row("  steady", f"{i['steady_gbps']:.2f} Gb/s", f"within 2 % from {i['steady_after_ns'] / 1e6:.1f} ms on")
+        after = (i["steady_after_ns"] or 0) / 1e6
+        row("  steady", f"{i['steady_gbps']:.2f} Gb/s", f"within 2 % from {after:.1f} ms on")
     else:
         row("  steady", "-", "the rate has not stayed within 2 % over 10 round trips")
     ours, theirs = i["client_bytes"], i["server_bytes"]
     row("bytes", f"{ours}", f"counted by the client; by the server {theirs if theirs is not None else '-'}")
-    if _client(result)["protocol"] == "udp" and theirs is not None and not _client(result)["reverse"]:
+    asked = result["configuration"]["run"]["load"]["iperf"]
+    if asked and asked["protocol"] == "udp" and theirs is not None and not asked["reverse"]:
         row("  lost", f"{100 * (1 - theirs / max(ours, 1)):.2f} %", "of the bytes sent the server did not get")
     client, server = i["retransmissions"]
     row("sent again", f"{client + server}", f"segments: {client} by the client, {server} by the guest")
@@ -90,11 +88,11 @@ def _iperf(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
         row("state", "", i["state"])
 
 
-def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+def _processor_time(row: Callable[[str, str, str], None], result: Report) -> None:
     """Add what each core's time went to, as mpstat shows it."""
     gbps = result["iperf"]["gbps"] if "iperf" in result else result["forwarded_gbps"]
-    for n, core in enumerate(result["statistics"]["cores"]):
-        times = core["processor_time"]
+    for n, core in enumerate(of(result)["cores"]):
+        times = numbers(core["processor_time"])
         whole = max(sum(times.values()), 1)
         shares = ", ".join(f"{kind} {100 * times[f'{kind}_ps'] / whole:.1f}" for kind in PROCESSOR_TIME)
         busy = 100 * (1 - times["idle_ps"] / whole)
@@ -102,7 +100,7 @@ def _processor_time(row: Callable[[str, str, str], None], result: Mapping[str, A
         row(f"core {n}", f"{busy:.1f} %", f"busy: {shares} %{each}")
 
 
-def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> None:
+def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     """Add what the cores that worked did, all together."""
     w = work(result)
     several = f"mean of {w.cores} cores; " if w.cores > 1 else ""
@@ -111,9 +109,9 @@ def _cores(row: Callable[[str, str, str], None], result: Mapping[str, Any]) -> N
     row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
 
 
-def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
+def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     """Return the run's table."""
-    c, p, s = result["cohort"], result["configuration"], result["statistics"]
+    c, p = result["cohort"], result["configuration"]
     run = p["run"]
     t = Table(
         title=f"{result['app']['name']} on {p['platform']['name']}: {load.what(run)}",
@@ -141,24 +139,26 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
             f"{result['offered_mpps']:.2f} Mpps (frames, no preamble or gap)",
         )
     if role == CONSUMES:
+        s = of(result)
         row("taken", *_rate(s["receive"]["delivered"], s["receive"]["delivered"] * _mean_length(result), s["time_ps"]))
     elif role != SENDS and not iperf and answers_told:
         row(ROLE_NAMES[role], f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
     if role == SENDS:
-        row("sent", *_rate(s["transmit"]["frames"], s["transmit"]["bytes"], s["time_ps"]))
+        sent = of(result)["transmit"]
+        row("sent", *_rate(sent["frames"], sent["bytes"], of(result)["time_ps"]))
     elif not iperf:
         lost = round(result["loss_percent"] * c["offered"] / 100)
         row("loss", f"{result['loss_percent']:.3f} %", f"{lost} of {c['offered']} packets")
     if run["far"] != "none":
-        _outside(row, s)
+        _outside(row, of(result))
     for name, key, note in (
         ("  DmaDrop", "dma_drop", "the NIC's DMA is the bottleneck"),
         ("  CoreDrop", "core_drop", "the core is the bottleneck"),
         ("  TxDrop", "tx_drop", "the transmit ring stalls the core"),
         ("  HostDrop", "host_drop", "the program threw them away"),
     ):
-        if c[key]:
-            row(name, _percent(c[key], c["offered"]), note)
+        if numbers(c)[key]:
+            row(name, _percent(numbers(c)[key], c["offered"]), note)
     _store(row, result)
     given_up = sum(port["given_up"] for port in result["ports"])
     if given_up:
@@ -171,7 +171,7 @@ def table(result: Mapping[str, Any], host: Mapping[str, Any]) -> RenderableType:
             f"mean; median {_latency(latency['median'])}, p99 {_latency(latency['p99'])}",
         )
         row("  worst", _latency(latency["max"]))
-    if s:
+    if result["statistics"]:
         _cores(row, result)
         if run["processor_time"]:
             _processor_time(row, result)

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import wiretime._native as _native
 from wiretime import __version__, apps, far, files, iperf, load, offered, platforms, profile, replay, timeline, vm
 from wiretime.apps.model import FORWARDS, GUEST_HOST, OTHER_HOST, SENDS, mac_of
 from wiretime.apps.peers import peer_of
 from wiretime.errors import GuestError, WiretimeError, unknown
+from wiretime.models import Report, TraceSummary
 from wiretime.request import GUEST_LIMIT as GUEST_LIMIT
 from wiretime.request import Request as Request
 from wiretime.setup import store
@@ -231,7 +232,7 @@ def program_counters(app: apps.App, console: str) -> dict[str, int] | None:
 class Execution(NamedTuple):
     """What a run leaves: result, host figures, the console's text; cycles by symbol and a timeline where asked for."""
 
-    result: dict[str, Any]
+    result: Report
     host: dict[str, Any]
     console: str
     profile: list[profile.Entry] | None
@@ -284,7 +285,8 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execut
         raise GuestError("the guest powered off before it reported its end", vm.tail(outcome.console))
     engine = outcome.message["result"]
     host = outcome.message["host"]
-    result = {
+    # The engine's part is checked where the types are: its tests compare results with the schema.
+    whole = {
         "schema_version": SCHEMA_VERSION,
         "app": {"name": app.name, "command": command.text, "role": command.role},
         "configuration": {"platform": c.platform, "run": settings},
@@ -292,12 +294,13 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execut
         **engine,
         "program": program_counters(app, outcome.console),
     }
+    result = cast(Report, whole)
     if settings["load"]["iperf"] is not None:
         result["iperf"] = iperf.summary(result)
     if settings["far"] == "tap":
         result["warnings"] = ["wire: joined to a TAP; another run gives another result", *result["warnings"]]
     if trace is not None:
-        result["trace"] = trace.summary
+        result["trace"] = cast(TraceSummary, trace.summary)
         result["warnings"] = [*trace.warnings, *result["warnings"]]
     status = engine["guest"]["status"]
     # A program without a handler ends by the signal that asked it to.
@@ -320,7 +323,7 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execut
     return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])
 
 
-def check_ledger(result: Mapping[str, Any], console: str) -> None:
+def check_ledger(result: Report, console: str) -> None:
     """Raise where the ledger does not balance, or the program's own drop count is another than ours."""
     problems = list(result["ledger_violations"])
     program = result["program"]
@@ -353,7 +356,7 @@ def write(folder: Path, done: Execution) -> None:
         write(folder / OTHER, done.other)
 
 
-def dump(result: Mapping[str, Any]) -> str:
+def dump(result: Report) -> str:
     """Return a result as it is stored: the same bytes for the same run."""
     return json.dumps(result, indent=1) + "\n"
 

@@ -16,11 +16,11 @@ from rich.table import Table
 
 import wiretime._native as _native
 from wiretime import packets as nic
-from wiretime import platforms
+from wiretime import platforms, schemas
+from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
+from wiretime.models import Report
 from wiretime.tables import of_numbers
-
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,41 @@ class Counter:
     gauge: bool
 
 
+@dataclass(frozen=True)
+class Declared:
+    """One statistic as the models declare it: ``gauge`` tells a level from a count."""
+
+    name: str
+    unit: str
+    meaning: str
+    gauge: bool
+
+
 @cache
-def catalogue() -> list[dict[str, Any]]:
-    """Return the groups of statistics as the models declare them."""
-    groups: list[dict[str, Any]] = json.loads(_native.statistics())
-    return groups
+def catalogue() -> dict[str, list[Declared]]:
+    """Return all statistics by where their group is in ``statistics`` of a result, as the result declares them."""
+    root = schemas.schema("result")
+    found = {}
+    for path, node in schemas.groups(root["properties"]["statistics"], root):
+        counters = node["properties"].items()
+        if all("unit" in about for _, about in counters):
+            found[path] = [
+                Declared(name, about["unit"], about["description"], about.get("kind") == "gauge")
+                for name, about in counters
+            ]
+    return found
 
 
-def load(folder: Path) -> Result:
+def stalls() -> list[Declared]:
+    """Return the causes that cycles of a core go to."""
+    return catalogue()["cores.*.stalls"]
+
+
+def load(folder: Path) -> Report:
     """Return the result of a run's folder."""
     path = folder / "result.json" if folder.is_dir() else folder
     try:
-        result: Result = json.loads(path.read_text())
+        result: Report = json.loads(path.read_text())
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) else "is not JSON"
         raise WiretimeError(f"{path}: {reason}") from None
@@ -74,29 +97,27 @@ def _places(node: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
         yield from _places(node[head], rest)
 
 
-def counters(result: Result) -> Iterator[Counter]:
+def counters(result: Report) -> Iterator[Counter]:
     """Yield every counter of a run, core by core, port by port, queue by queue."""
-    statistics = result["statistics"]
+    statistics = of(result)
     one_port = len(statistics["ports"]) == 1
-    for group in catalogue():
-        if one_port and group["path"].startswith("ports.*.") and "queues" not in group["path"]:
+    for place, group in catalogue().items():
+        if one_port and place.startswith("ports.*.") and "queues" not in place:
             continue  # the sum over ports is the same
-        for label, values in _places(statistics, group["path"].split(".")):
-            for stat in group["stats"]:
-                path = f"{label}.{stat['name']}"
-                value = values[stat["name"]]
-                yield Counter(path, label, stat["name"], value, stat["unit"], stat["meaning"], stat["gauge"])
+        for label, values in _places(statistics, place.split(".")):
+            for s in group:
+                yield Counter(f"{label}.{s.name}", label, s.name, values[s.name], s.unit, s.meaning, s.gauge)
 
 
-def packets(result: Result) -> int:
+def packets(result: Report) -> int:
     """Return the packets that the host was given in the measurement."""
-    delivered: int = result["statistics"]["receive"]["delivered"]
+    delivered: int = of(result)["receive"]["delivered"]
     return delivered
 
 
-def busy_cores(result: Result) -> list[int]:
+def busy_cores(result: Report) -> list[int]:
     """Return the cores that worked, busiest first."""
-    work = [core["core"]["instructions"] for core in result["statistics"]["cores"]]
+    work = [core["core"]["instructions"] for core in of(result)["cores"]]
     return [i for i in sorted(range(len(work)), key=lambda i: -work[i]) if work[i] * 10 >= max(work)]
 
 
@@ -117,9 +138,9 @@ class Work:
     llc_misses: float
 
 
-def work(result: Result) -> Work:
+def work(result: Report) -> Work:
     """Return what the cores that worked did; misses of L1D are its loads'."""
-    s = result["statistics"]
+    s = of(result)
     n = max(packets(result), 1)
     cores = [s["cores"][i] for i in busy_cores(result)]
     instructions = sum(c["core"]["instructions"] for c in cores)
@@ -129,19 +150,19 @@ def work(result: Result) -> Work:
         instructions / cycles if cycles else None,
         instructions / n,
         sum(c["caches"]["l1_dcache_load_misses"] for c in cores) / n,
-        sum(total(c["caches"], "l2_misses_") for c in cores) / n,
-        total(s["memory"], "llc_misses_") / n,
+        sum(total(numbers(c["caches"]), "l2_misses_") for c in cores) / n,
+        total(numbers(s["memory"]), "llc_misses_") / n,
     )
 
 
-def show(result: Result, everything: bool = False) -> RenderableType:
+def show(result: Report, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)
     of_packets = [nic.hops(result), nic.queues(result), *nic.drops(result)]
     tables: list[RenderableType] = [*of_packets, stack(result), ratios(result)]
     current: Table | None = None
     label = ""
-    quiet = {f"core {i}" for i in range(len(result["statistics"]["cores"]))}
+    quiet = {f"core {i}" for i in range(len(of(result)["cores"]))}
     quiet -= {f"core {i}" for i in busy_cores(result)}
     for c in counters(result):
         if c.group.endswith(" stalls") or (not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet)):
@@ -154,26 +175,26 @@ def show(result: Result, everything: bool = False) -> RenderableType:
     return Group(*tables)
 
 
-def stack(result: Result) -> RenderableType:
+def stack(result: Report) -> RenderableType:
     """Return the CPI stacks of the cores that worked: where their cycles went."""
     cores = busy_cores(result)
     n = packets(result)
     table = of_numbers(
         "cycles by cause", "cause", *[f"core {i}" for i in cores], *(["a packet"] if n else []), "meaning"
     )
-    stacks = [result["statistics"]["cores"][i]["stalls"] for i in cores]
-    for stat in next(g for g in catalogue() if g["path"] == "cores.*.stalls")["stats"]:
-        values = [s[stat["name"]] for s in stacks]
+    stacks = [numbers(of(result)["cores"][i]["stalls"]) for i in cores]
+    for stat in stalls():
+        values = [s[stat.name] for s in stacks]
         if any(values):
             shares = [f"{100 * v / max(sum(s.values()), 1):.1f} %" for v, s in zip(values, stacks, strict=True)]
             each = [f"{sum(values) / n:.1f}"] if n else []
-            table.add_row(stat["name"], *shares, *each, stat["meaning"])
+            table.add_row(stat.name, *shares, *each, stat.meaning)
     return table
 
 
-def ratios(result: Result) -> RenderableType:
+def ratios(result: Report) -> RenderableType:
     """Return what is read off several counters together."""
-    s = result["statistics"]
+    s = of(result)
     time = max(s["time_ps"], 1)
     table = of_numbers("ratios", "ratio", "value", "unit", "meaning")
 
@@ -189,7 +210,11 @@ def ratios(result: Result) -> RenderableType:
         misses = caches["l1_dcache_load_misses"] + caches["l1_dcache_store_misses"]
         row(f"core {i} L1D misses", misses, thousand, "a 1000 instructions", "loads and stores (MPKI)")
         row(
-            f"core {i} L2 misses", total(caches, "l2_misses_"), thousand, "a 1000 instructions", "all requesters (MPKI)"
+            f"core {i} L2 misses",
+            total(numbers(caches), "l2_misses_"),
+            thousand,
+            "a 1000 instructions",
+            "all requesters (MPKI)",
         )
     memory, dram, io = s["memory"], s["dram"], s["io"]
     row("DMA reads from caches", memory["dma_read_hits"], memory["dma_reads"], "%", "of the lines read", 100)
@@ -197,14 +222,14 @@ def ratios(result: Result) -> RenderableType:
     row("DMA writes into the LLC", written, memory["dma_writes"], "%", "of the lines written", 100)
     row("DCA leaks", memory["dca_leaks"], memory["dma_writes"], "%", "evicted before use, of the lines written", 100)
     row("DRAM row hits", dram["row_hits"], dram["row_hits"] + dram["row_misses"], "%", "of all accesses", 100)
-    moved = 64 * (total(dram, "reads_") + total(dram, "writes_"))
+    moved = 64 * (total(numbers(dram), "reads_") + total(numbers(dram), "writes_"))
     row("DRAM bandwidth", moved, time, "GB/s", "reads and writes", 1000)
     row("link, upstream", io["upstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
     row("link, downstream", io["downstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
     return table
 
 
-def series(result: Result) -> Iterator[list[str]]:
+def series(result: Report) -> Iterator[list[str]]:
     """Yield the rows of the time series, the header first."""
     found = result.get("series")
     if found is None:
@@ -215,7 +240,7 @@ def series(result: Result) -> Iterator[list[str]]:
         yield [str(i * step // 1000), *map(str, row)]
 
 
-def _per_packet(result: Result) -> dict[str, tuple[float, Counter]]:
+def _per_packet(result: Report) -> dict[str, tuple[float, Counter]]:
     """Return every counter a packet; cores are added up, so that placement does not matter."""
     n = max(packets(result), 1)
     sums: dict[str, tuple[float, Counter]] = {}
@@ -231,7 +256,7 @@ NUMBERED = re.compile(r"^(core \d+ |port \d+ (?=queue)|queue \d+ )+")
 LEAST = 0.02
 
 
-def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
+def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
     """Return what moved between two runs: cycles a packet by cause, then counters a packet, most first."""
     x, y = _per_packet(a), _per_packet(b)
     causes = [k for k in x if k.startswith("stalls.") and (x[k][0] or y[k][0])]
@@ -254,9 +279,13 @@ def difference(a: Result, b: Result, rows: int = 25) -> RenderableType:
         ratio_text = f"{after / before:.2f}" if before else "new"
         table.add_row(k, f"{before:.3f}", f"{after:.3f}", ratio_text, counter.unit, counter.meaning)
     head = of_numbers("result", "", "A", "B", "B / A", "")
-    for key, unit in (("forwarded_gbps", "Gb/s"), ("forwarded_mpps", "Mpps"), ("loss_percent", "%")):
-        ratio_text = f"{b[key] / a[key]:.3f}" if a[key] else ""
-        head.add_row(key.rsplit("_", 1)[0], f"{a[key]:.2f}", f"{b[key]:.2f}", ratio_text, unit)
+    for name, unit, before, after in (
+        ("forwarded", "Gb/s", a["forwarded_gbps"], b["forwarded_gbps"]),
+        ("forwarded", "Mpps", a["forwarded_mpps"], b["forwarded_mpps"]),
+        ("loss", "%", a["loss_percent"], b["loss_percent"]),
+    ):
+        ratio_text = f"{after / before:.3f}" if before else ""
+        head.add_row(name, f"{before:.2f}", f"{after:.2f}", ratio_text, unit)
     changed = _parameters(a["configuration"], b["configuration"])
     return Group(changed, head, cycles, table)
 

@@ -21,6 +21,9 @@ pub trait StatGroup: Clone + Default {
     const STATS: &'static [Stat];
     /// The values, in the order of the declarations.
     fn values(&self) -> Vec<u64>;
+    /// Both together, counters and levels.
+    #[must_use]
+    fn plus(&self, other: &Self) -> Self;
     /// What happened between `earlier` and now; gauges keep their value.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
@@ -31,9 +34,14 @@ pub trait StatGroup: Clone + Default {
 macro_rules! stats {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident : $unit:literal $($gauge:ident)?, $meaning:literal;)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, ::serde::Serialize, ::schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
         $vis struct $name {
-            $(#[doc = concat!($meaning, " (", $unit, ")")] pub $field: u64,)+
+            $(
+                #[doc = concat!($meaning, " (", $unit, ")")]
+                #[schemars(description = $meaning, extend("unit" = $unit $(, "kind" = stringify!($gauge))?))]
+                pub $field: u64,
+            )+
         }
         impl $crate::stats::StatGroup for $name {
             const STATS: &'static [$crate::stats::Stat] =
@@ -45,6 +53,9 @@ macro_rules! stats {
                 }),+];
             fn values(&self) -> Vec<u64> {
                 vec![$(self.$field),+]
+            }
+            fn plus(&self, other: &Self) -> Self {
+                Self { $($field: self.$field.wrapping_add(other.$field)),+ }
             }
             fn since(&self, earlier: &Self) -> Self {
                 let level = [$(false $(|| matches!(stringify!($gauge).as_bytes(), b"gauge"))?),+];

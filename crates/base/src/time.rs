@@ -4,6 +4,7 @@
 //! from one to the other. Left out: a third type that would tell points from spans, which `Instant` and `Duration` do;
 //! models subtract a point from a point on every line, and nothing was ever mixed up there.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::iter::Sum;
@@ -23,7 +24,7 @@ pub trait Time:
 macro_rules! time {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub u64);
 

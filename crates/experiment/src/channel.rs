@@ -1,5 +1,6 @@
 //! Progress lines, trials and results: JSON, over descriptors that the caller passed.
 
+use crate::report::RunResult;
 use crate::settings::Trial;
 use serde_json::{json, Value};
 use std::fs::File;
@@ -42,7 +43,7 @@ impl Channel {
 
     /// Tells the result of a trial and waits for the next one; simulated time stands still meanwhile. `None` where none
     /// follows, or what was asked for makes no sense (which is told).
-    pub fn next_trial(&mut self, result: &Value) -> Option<Trial> {
+    pub fn next_trial(&mut self, result: &RunResult) -> Option<Trial> {
         self.send(json!({ "trial": result }));
         let mut line = String::new();
         self.input.as_mut()?.read_line(&mut line).ok()?;

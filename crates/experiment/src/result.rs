@@ -1,5 +1,9 @@
 //! The result of a run: counters as differences of snapshots, the ledger, latencies, warnings.
 
+use crate::report::{
+    DropTransition, Execution, ExecutionPoint, FlowName, FlowRow, GuestReport, Late, Latency, Occupancy, PortResult,
+    QueueResult, RunResult,
+};
 use crate::settings::{FarEnd, Role, RunSettings};
 use crate::snapshot::{series, statistics, Snapshot};
 use crate::stages::{Driven, Experiment, Program};
@@ -19,30 +23,28 @@ fn ns(ps: Ps) -> f64 {
 }
 
 /// Moments and quantiles, where there are any.
-fn latency_ns(l: &Latencies) -> Option<Value> {
-    (l.count() > 0).then(|| {
-        json!({
-            "mean": l.mean() / 1000.0,
-            "deviation": l.deviation() / 1000.0,
-            "median": ns(l.quantile(0.5)),
-            "p90": ns(l.quantile(0.9)),
-            "p99": ns(l.quantile(0.99)),
-            "p999": ns(l.quantile(0.999)),
-            "p9999": ns(l.quantile(0.9999)),
-            "max": ns(l.max()),
-        })
+fn latency_ns(l: &Latencies) -> Option<Latency> {
+    (l.count() > 0).then(|| Latency {
+        mean: l.mean() / 1000.0,
+        deviation: l.deviation() / 1000.0,
+        median: ns(l.quantile(0.5)),
+        p90: ns(l.quantile(0.9)),
+        p99: ns(l.quantile(0.99)),
+        p999: ns(l.quantile(0.999)),
+        p9999: ns(l.quantile(0.9999)),
+        max: ns(l.max()),
     })
 }
 
-/// Flows, where there are several: number, packets offered and answered, mean and longest latency in ns.
-fn flows(counts: &[FlowCounts]) -> Option<Value> {
+/// Flows, where there are several.
+fn flows(counts: &[FlowCounts]) -> Option<Vec<FlowRow>> {
     if counts.len() <= 1 {
         return None;
     }
     let row = |(i, f): (usize, &FlowCounts)| {
-        let flow = if i < FLOWS_TOLD { json!(i) } else { json!("others") };
+        let flow = if i < FLOWS_TOLD { FlowName::Number(i) } else { FlowName::Others("others") };
         let mean = f.latency_sum.as_f64() / f.answered.max(1) as f64 / 1000.0;
-        json!([flow, f.offered, f.answered, mean, ns(f.latency_max)])
+        FlowRow(flow, f.offered, f.answered, mean, ns(f.latency_max))
     };
     Some(counts.iter().enumerate().map(row).collect())
 }
@@ -80,53 +82,57 @@ pub fn packet_totals<G>(nics: &Nics<G>, settings: &RunSettings) -> PacketTotals 
 }
 
 /// By port and queue: the cohort, bursts, replenishments, transitions of what was full at drops.
-fn ports<G>(nics: &Nics<G>, totals: &PacketTotals, duration_ns: f64) -> Vec<Value> {
+fn ports<G>(nics: &Nics<G>, totals: &PacketTotals, duration_ns: f64) -> Vec<PortResult> {
     let gbps = |bytes: u64| bytes as f64 * 8.0 / duration_ns;
     let one = |(i, (counts, queues)): (usize, &(Counts, Vec<Counts>))| {
         let (nic, book) = (&nics.slots[i].nic, &nics.books.ports[i]);
-        let queues: Vec<Value> = queues
+        let queues = queues
             .iter()
             .enumerate()
             .map(|(q, counts)| {
                 let latency = nics.books.queues[i].get(q).and_then(latency_ns);
                 let (bursts, available) = book.driver_histograms(q);
-                json!({ "cohort": counts, "burst_sizes": bursts, "available_at_replenish": available, "latency_ns": latency })
+                QueueResult {
+                    cohort: *counts,
+                    burst_sizes: bursts,
+                    available_at_replenish: available,
+                    latency_ns: latency,
+                }
             })
             .collect();
-        let transitions: Vec<Value> = book
+        let drop_transitions = book
             .drop_transitions()
             .iter()
             .enumerate()
             .flat_map(|(from, row)| row.iter().enumerate().map(move |(to, &n)| (from, to, n)))
             .filter(|&(_, _, n)| n > 0)
-            .map(|(from, to, n)| json!({ "before": DropState::name(from), "at": DropState::name(to), "drops": n }))
+            .map(|(from, to, drops)| DropTransition { before: DropState::name(from), at: DropState::name(to), drops })
             .collect();
-        json!({
-            "offered_gbps": gbps(nics.books.cohort_bytes[i]),
-            "forwarded_gbps": gbps(nics.books.cohort_returned_bytes[i]),
-            "cohort": counts,
-            "queues": queues,
-            "drop_transitions": transitions,
-            "last_drop_ns": book.last_drop().map(|at| ns(at.saturating_sub(nics.books.cohort.start))),
-            "given_up": nic.cable().end().given_up(),
-            "store": nic.cable().end().store_stats(),
-            "iperf": nic.cable().end().iperf_report(),
-            "flows": flows(&nics.books.flows[i]),
-        })
+        let end = nic.cable().end();
+        PortResult {
+            offered_gbps: gbps(nics.books.cohort_bytes[i]),
+            forwarded_gbps: gbps(nics.books.cohort_returned_bytes[i]),
+            cohort: *counts,
+            queues,
+            drop_transitions,
+            last_drop_ns: book.last_drop().map(|at| ns(at.saturating_sub(nics.books.cohort.start))),
+            given_up: end.given_up(),
+            store: end.store_stats(),
+            iperf: end.iperf_report(),
+            flows: flows(&nics.books.flows[i]),
+        }
     };
     totals.ports.iter().enumerate().map(one).collect()
 }
 
 /// Fill of FIFOs and rings over the measurement: a table a port.
-fn occupancy(run: &Experiment) -> Value {
-    let step = run.occupancy_step;
+fn occupancy(run: &Experiment) -> Occupancy {
     let ports = run.occupancy.first().map_or(0, Vec::len);
-    let rows = |i: usize| run.occupancy.iter().map(|point| point[i].to_vec()).collect::<Vec<_>>();
-    json!({
-        "interval_ns": ns(step),
-        "columns": ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"],
-        "ports": (0..ports).map(rows).collect::<Vec<_>>(),
-    })
+    Occupancy {
+        interval_ns: ns(run.occupancy_step),
+        columns: ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"],
+        ports: (0..ports).map(|i| run.occupancy.iter().map(|point| point[i]).collect()).collect(),
+    }
 }
 
 /// The timeline, where one was wanted.
@@ -161,7 +167,7 @@ fn pipeline(program: &dyn Program, core: usize, trace: &StageTrace) -> Value {
 }
 
 /// The engine's part of `result.json`.
-pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) -> Value {
+pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) -> RunResult {
     let nics = d.machine.nics.nics();
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
@@ -184,53 +190,53 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
     };
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
     let late = lateness(&nics);
-    let points: Vec<Value> = [("start", first), ("end", last)]
-        .into_iter()
-        .filter_map(|(name, s)| {
-            let s = s?;
-            let hash = format!("{:016x}", s.hash);
-            Some(json!({ "point": name, "simulated_ns": s.time.ns(), "instructions": s.instructions, "hash": hash }))
-        })
-        .collect();
-    let histogram: Vec<Value> = latencies.buckets().into_iter().map(|(ps, n)| json!([ns(ps), n])).collect();
-    json!({
-        "offered_gbps": gbps(&nics.books.cohort_bytes),
-        "forwarded_gbps": gbps(&nics.books.cohort_returned_bytes),
-        "offered_mpps": cohort.offered as f64 * 1000.0 / duration_ns,
-        "forwarded_mpps": cohort.forwarded as f64 * 1000.0 / duration_ns,
-        "loss_percent": if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
-        "latency_ns": latency_ns(latencies),
-        "latency_histogram_ns": histogram,
-        "latency_hdr_ps": (latencies.count() > 0).then(|| latencies.encoded()),
-        "latency_hops_ns": nics.books.journeys.hops(),
-        "latency_hops_packets": [nics.books.journeys.complete, nics.books.journeys.incomplete],
-        "cohort": cohort,
-        "load": totals.load,
-        "total": totals.total,
-        "ledger_violations": totals.violations,
-        "ports": ports(&nics, &totals, duration_ns),
-        "occupancy": occupancy(run),
-        "statistics": first.zip(last).map(|(a, b)| statistics(a, b)),
-        "series": first.and_then(|first| series(run, first)),
-        "execution": {
-            "instructions": d.executed.instructions,
-            "timed_instructions": d.executed.timed,
-            "interrupts": d.executed.interrupts,
-            "hash": format!("{:016x}", d.executed.hash),
-            "simulated_ns": t.ns(),
-            "at": points,
+    let point = |(point, s): (&'static str, Option<&Snapshot>)| {
+        let s = s?;
+        let hash = format!("{:016x}", s.hash);
+        Some(ExecutionPoint { point, simulated_ns: s.time.ns(), instructions: s.instructions.clone(), hash })
+    };
+    let executed = d.executed;
+    let lateness = &d.machine.lateness;
+    RunResult {
+        offered_gbps: gbps(&nics.books.cohort_bytes),
+        forwarded_gbps: gbps(&nics.books.cohort_returned_bytes),
+        offered_mpps: cohort.offered as f64 * 1000.0 / duration_ns,
+        forwarded_mpps: cohort.forwarded as f64 * 1000.0 / duration_ns,
+        loss_percent: if cohort.offered == 0 { 0.0 } else { lost as f64 * 100.0 / cohort.offered as f64 },
+        latency_ns: latency_ns(latencies),
+        latency_histogram_ns: latencies.buckets().into_iter().map(|(ps, n)| (ns(ps), n)).collect(),
+        latency_hdr_ps: (latencies.count() > 0).then(|| latencies.encoded()),
+        latency_hops_ns: nics.books.journeys.hops(),
+        latency_hops_packets: [nics.books.journeys.complete, nics.books.journeys.incomplete],
+        cohort: *cohort,
+        load: totals.load,
+        total: totals.total,
+        ports: ports(&nics, &totals, duration_ns),
+        ledger_violations: totals.violations,
+        occupancy: occupancy(run),
+        statistics: first.zip(last).map(|(a, b)| statistics(a, b)),
+        series: first.and_then(|first| series(run, first)),
+        execution: Execution {
+            instructions: executed.instructions.to_vec(),
+            timed_instructions: executed.timed,
+            interrupts: executed.interrupts,
+            hash: format!("{:016x}", executed.hash),
+            simulated_ns: t.ns(),
+            at: [("start", first), ("end", last)].into_iter().filter_map(point).collect(),
         },
-        "poll_lateness_ns": {
-            "mean": if d.machine.lateness.writes == 0 { 0.0 } else { ns(d.machine.lateness.total) / d.machine.lateness.writes as f64 },
-            "max": ns(d.machine.lateness.max),
-        },
-        "doorbell_lateness_ns": {
-            "mean": if late.count == 0 { 0.0 } else { ns(late.total) / late.count as f64 },
-            "max": ns(late.max),
-        },
-        "guest": { "status": status, "figures": d.program.figures() },
-        "warnings": warnings(run, &nics, d.executed.interrupts),
-    })
+        poll_lateness_ns: Late { mean: mean_ns(lateness.total, lateness.writes), max: ns(lateness.max) },
+        doorbell_lateness_ns: Late { mean: mean_ns(late.total, late.count), max: ns(late.max) },
+        guest: GuestReport { status, figures: d.program.figures().to_vec() },
+        warnings: warnings(run, &nics, executed.interrupts),
+    }
+}
+
+fn mean_ns(total: Ps, count: u64) -> f64 {
+    if count == 0 {
+        0.0
+    } else {
+        ns(total) / count as f64
+    }
 }
 
 /// How late doorbells were seen, over all ports.

@@ -1,5 +1,6 @@
 //! What a run is told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use wiretime_base::Duration;
@@ -7,7 +8,7 @@ use wiretime_hw::nic::DropClasses;
 use wiretime_hw::wire::Load;
 
 /// How much timing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// From the start of the traffic to the end of the measurement.
@@ -19,7 +20,7 @@ pub enum Timing {
 }
 
 /// What tells that the measurement may begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartAt {
     /// The receive unit is enabled and its ring filled.
@@ -33,7 +34,7 @@ pub enum StartAt {
 }
 
 /// What is at the other end of the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FarEnd {
     /// The generator.
@@ -45,7 +46,7 @@ pub enum FarEnd {
 }
 
 /// What the program does with packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Sends them on in their own buffers: one that is not sent is dropped.
@@ -59,7 +60,7 @@ pub enum Role {
 }
 
 /// The run's own settings.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
     /// What the generators send.
@@ -115,7 +116,7 @@ pub struct RunSettings {
 }
 
 /// A trial: another measurement in the same boot, under another load.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     /// What the generators send.

@@ -1,7 +1,8 @@
 //! All counters at one time, and what they have moved between two.
 
+use crate::report::{CoreStatistics, PortStatistics, ProcessorTime, QueueStatistics, Series, Statistics};
 use crate::stages::Experiment;
-use serde_json::{json, Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
@@ -9,11 +10,8 @@ use wiretime_hw::core::{CoreStats, StallStats, TlbStats};
 use wiretime_hw::memory::{DramStats, MemoryStats, ObjectStats, PrivateStats};
 use wiretime_hw::nic::{PortStats, QueueStats};
 
-/// Names of [`Times`], in order, as `mpstat` has them; idle is the rest.
-pub const KINDS: [&str; 4] = ["user_ps", "system_ps", "softirq_ps", "irq_ps"];
-
-/// Time of a core by kind, in ps.
-pub type Times = [Ps; KINDS.len()];
+/// Time of a core by kind: user, system, softirq, irq, as `mpstat` has them; idle is the rest.
+pub type Times = [Ps; 4];
 
 /// All counters at one time.
 pub struct Snapshot {
@@ -31,74 +29,59 @@ pub struct Snapshot {
     pub hash: u64,
 }
 
-fn group<G: StatGroup>(from: &G, to: &G) -> Value {
-    let names = G::STATS.iter().map(|s| s.name.to_owned());
-    Value::Object(names.zip(to.since(from).values().into_iter().map(Value::from)).collect::<Map<_, _>>())
-}
-
 /// The sum of a group over ports, of what happened between two times.
-fn summed<'a, G: StatGroup + 'a>(pairs: impl Iterator<Item = (&'a G, &'a G)>) -> Value {
-    let mut sum = vec![0u64; G::STATS.len()];
-    for (from, to) in pairs {
-        sum.iter_mut().zip(to.since(from).values()).for_each(|(s, v)| *s = s.wrapping_add(v));
+fn summed<'a, G: StatGroup + 'a>(pairs: impl Iterator<Item = (&'a G, &'a G)>) -> G {
+    pairs.fold(G::default(), |sum, (from, to)| sum.plus(&to.since(from)))
+}
+
+fn queue((a, b): (&QueueStats, &QueueStats)) -> QueueStatistics {
+    QueueStatistics {
+        receive: b.receive.since(&a.receive),
+        transmit: b.transmit.since(&a.transmit),
+        driver: b.driver.since(&a.driver),
     }
-    Value::Object(G::STATS.iter().zip(sum).map(|(s, v)| (s.name.to_owned(), v.into())).collect::<Map<_, _>>())
 }
 
-fn queue(a: &QueueStats, b: &QueueStats) -> Value {
-    json!({
-        "receive": group(&a.receive, &b.receive),
-        "transmit": group(&a.transmit, &b.transmit),
-        "driver": group(&a.driver, &b.driver),
-    })
+fn port((a, b): (&PortStats, &PortStats)) -> PortStatistics {
+    PortStatistics {
+        receive: b.receive.since(&a.receive),
+        transmit: b.transmit.since(&a.transmit),
+        io: b.io.since(&a.io),
+        queues: a.queues.iter().zip(&b.queues).map(queue).collect(),
+    }
 }
 
-fn port(a: &PortStats, b: &PortStats) -> Value {
-    let queues: Vec<Value> = a.queues.iter().zip(&b.queues).map(|(a, b)| queue(a, b)).collect();
-    json!({
-        "receive": group(&a.receive, &b.receive),
-        "transmit": group(&a.transmit, &b.transmit),
-        "io": group(&a.io, &b.io),
-        "queues": queues,
-    })
+fn processor_time(a: &Times, b: &Times, elapsed: Ps) -> ProcessorTime {
+    let [user_ps, system_ps, softirq_ps, irq_ps] = std::array::from_fn(|kind| b[kind] - a[kind]);
+    let busy = user_ps + system_ps + softirq_ps + irq_ps;
+    ProcessorTime { user_ps, system_ps, softirq_ps, irq_ps, idle_ps: elapsed.saturating_sub(busy) }
 }
 
-/// Idle is the rest.
-fn processor_time(a: &Times, b: &Times, elapsed: Ps) -> Value {
-    let mut kinds: Map<String, Value> =
-        KINDS.iter().zip(a.iter().zip(b)).map(|(name, (&a, &b))| ((*name).to_owned(), (b - a).0.into())).collect();
-    let busy: Ps = a.iter().zip(b).map(|(&a, &b)| b - a).sum();
-    kinds.insert("idle_ps".into(), elapsed.saturating_sub(busy).0.into());
-    Value::Object(kinds)
-}
-
-pub fn statistics(a: &Snapshot, b: &Snapshot) -> Value {
-    let core = |i: usize| {
-        json!({
-            "core": group(&a.cores[i], &b.cores[i]),
-            "stalls": group(&a.stalls[i], &b.stalls[i]),
-            "tlb": group(&a.tlbs[i], &b.tlbs[i]),
-            "caches": group(&a.private[i], &b.private[i]),
-            "processor_time": processor_time(&a.times[i], &b.times[i], b.time - a.time),
-        })
+pub fn statistics(a: &Snapshot, b: &Snapshot) -> Statistics {
+    let core = |i: usize| CoreStatistics {
+        core: b.cores[i].since(&a.cores[i]),
+        stalls: b.stalls[i].since(&a.stalls[i]),
+        tlb: b.tlbs[i].since(&a.tlbs[i]),
+        caches: b.private[i].since(&a.private[i]),
+        processor_time: processor_time(&a.times[i], &b.times[i], b.time - a.time),
     };
-    let cores: Vec<Value> = (0..a.cores.len()).map(core).collect();
-    json!({
-        "time_ps": b.time - a.time,
-        "cores": cores,
-        "memory": group(&a.memory, &b.memory),
-        "objects": group(&a.objects, &b.objects),
-        "dram": group(&a.dram, &b.dram),
-        "receive": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.receive, &b.receive))),
-        "transmit": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.transmit, &b.transmit))),
-        "io": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.io, &b.io))),
-        "far": summed(a.ports.iter().zip(&b.ports).map(|(a, b)| (&a.far, &b.far))),
-        "ports": a.ports.iter().zip(&b.ports).map(|(a, b)| port(a, b)).collect::<Vec<_>>(),
-    })
+    let ports = || a.ports.iter().zip(&b.ports);
+    Statistics {
+        time_ps: b.time - a.time,
+        cores: (0..a.cores.len()).map(core).collect(),
+        memory: b.memory.since(&a.memory),
+        objects: b.objects.since(&a.objects),
+        dram: b.dram.since(&a.dram),
+        receive: summed(ports().map(|(a, b)| (&a.receive, &b.receive))),
+        transmit: summed(ports().map(|(a, b)| (&a.transmit, &b.transmit))),
+        io: summed(ports().map(|(a, b)| (&a.io, &b.io))),
+        far: summed(ports().map(|(a, b)| (&a.far, &b.far))),
+        ports: ports().map(port).collect(),
+    }
 }
 
 /// The steps of the time series: counters over each, by their path in `statistics`; those that never move are left out.
-pub fn series(run: &Experiment, first: &Snapshot) -> Option<Value> {
+pub fn series(run: &Experiment, first: &Snapshot) -> Option<Series> {
     if run.series.is_empty() {
         return None;
     }
@@ -109,14 +92,16 @@ pub fn series(run: &Experiment, first: &Snapshot) -> Option<Value> {
         .windows(2)
         .map(|w| {
             let mut flat = BTreeMap::new();
-            flatten("", &statistics(w[0], w[1]), &mut flat);
+            let step = serde_json::to_value(statistics(w[0], w[1])).unwrap_or_default();
+            flatten("", &step, &mut flat);
             flat
         })
         .collect();
     let moving: Vec<&String> = steps[0].keys().filter(|k| steps.iter().any(|s| s.get(*k) != Some(&0))).collect();
     let rows: Vec<Vec<u64>> =
         steps.iter().map(|s| moving.iter().map(|k| s.get(*k).copied().unwrap_or(0)).collect()).collect();
-    Some(json!({ "interval": run.settings.interval, "columns": moving, "rows": rows }))
+    let columns = moving.into_iter().cloned().collect();
+    Some(Series { interval: run.settings.interval, columns, rows })
 }
 
 fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, u64>) {

@@ -3,7 +3,6 @@
 //! No model knows which engine drives it, nor QEMU, files or threads. Each module says what it leaves out.
 #![forbid(unsafe_code)]
 
-pub mod catalogue;
 pub mod core;
 pub mod dma;
 pub mod io;

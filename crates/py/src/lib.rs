@@ -1,14 +1,28 @@
-//! What Python calls in-process: the schema of a platform, and the check of one.
+//! What Python calls in-process: schemas of all that goes in and out of an engine, and the check of a platform.
 #![allow(missing_docs)] // PyO3 generates the module's items
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use schemars::generate::SchemaSettings;
+use wiretime_experiment::report::Report;
+use wiretime_experiment::{RunSettings, Trial};
 use wiretime_hw::params::Platform;
 
-/// The JSON Schema of a platform: every parameter with unit, range and meaning.
+/// JSON Schemas: of a platform (every parameter with unit, range and meaning), of what a run and a trial are told, and of
+/// what a run leaves.
+///
+/// Raises `ValueError` for any other name.
 #[pyfunction]
-fn platform_schema() -> String {
-    serde_json::to_string(&schemars::schema_for!(Platform)).unwrap_or_default()
+fn schema(name: &str) -> PyResult<String> {
+    let schema = match name {
+        "platform" => schemars::schema_for!(Platform),
+        "settings" => schemars::schema_for!(RunSettings),
+        "trial" => schemars::schema_for!(Trial),
+        // As it is written: what may be null is there.
+        "result" => SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Report>(),
+        _ => return Err(PyValueError::new_err(format!("no schema {name:?}: platform, settings, trial, result"))),
+    };
+    Ok(serde_json::to_string(&schema).unwrap_or_default())
 }
 
 /// Reads a platform given as JSON, checks it, and returns it resolved.
@@ -51,12 +65,6 @@ fn capture_summary(py: Python<'_>, path: &str) -> PyResult<String> {
     Ok(found.to_string())
 }
 
-/// Every statistic: groups with path, names, units, meanings, as JSON.
-#[pyfunction]
-fn statistics() -> String {
-    serde_json::to_string(&wiretime_hw::catalogue::groups()).unwrap_or_default()
-}
-
 /// Bits a second of a rate such as `40Gbps`.
 #[pyfunction]
 fn parse_rate(text: &str) -> PyResult<u64> {
@@ -91,10 +99,9 @@ fn quantity_error(e: wiretime_base::QuantityError) -> PyErr {
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(platform_schema, m)?)?;
+    m.add_function(wrap_pyfunction!(schema, m)?)?;
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
     m.add_function(wrap_pyfunction!(capture_summary, m)?)?;
-    m.add_function(wrap_pyfunction!(statistics, m)?)?;
     m.add_function(wrap_pyfunction!(probe_dma, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
     m.add_function(wrap_pyfunction!(parse_duration, m)?)?;

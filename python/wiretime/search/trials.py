@@ -73,7 +73,9 @@ class Length:
 
 def waiting(result: dict[str, Any], size: int) -> list[float]:
     """Return how many packets wait, in RX FIFOs and rings, over the trial."""
-    return [sum(row[0] / size + row[2] for row in rows) for rows in zip(*result["occupancy"]["ports"], strict=True)]
+    found = result["occupancy"]
+    fifo, ring = (found["columns"].index(name) for name in ("rx_fifo_bytes", "rx_ring_waiting"))
+    return [sum(row[fifo] / size + row[ring] for row in rows) for rows in zip(*found["ports"], strict=True)]
 
 
 def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:

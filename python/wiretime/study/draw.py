@@ -11,9 +11,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from wiretime.counters import numbers, of
 from wiretime.search.show import COLOURS
 from wiretime.search.trials import CLASSES
-from wiretime.statistics import busy_cores, catalogue
+from wiretime.statistics import busy_cores, stalls
 from wiretime.study import metrics
 from wiretime.study.folder import Study, Task
 from wiretime.study.plan import Plot
@@ -278,15 +279,14 @@ def drops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
 def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw where the busiest core's cycles went."""
-    causes = next(g for g in catalogue() if g["path"] == "cores.*.stalls")["stats"]
-    names = _shades([s["name"] for s in causes])
+    names = _shades([cause.name for cause in stalls()])
 
     def parts(task: Task) -> dict[str, float]:
         result = task.result
         if result is None:
             return {}
-        s = result["statistics"]
-        stalls = s["cores"][busy_cores(result)[0]]["stalls"]
+        s = of(result)
+        stalls = numbers(s["cores"][busy_cores(result)[0]]["stalls"])
         packets = max(s["receive"]["delivered"], s["transmit"]["frames"], 1)
         return {k: v / packets for k, v in stalls.items()}
 

@@ -17,6 +17,7 @@ import tomlkit
 
 from wiretime import __version__, files, runs
 from wiretime.errors import WiretimeError
+from wiretime.models import Report
 from wiretime.study import metrics
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
@@ -55,7 +56,7 @@ class Task:
         return self.host.get(rest) if group == metrics.HOST else self.row[name]
 
     @property
-    def result(self) -> Mapping[str, Any] | None:
+    def result(self) -> Report | None:
         """The result of its run, where it is no search."""
         path = self.folder / "result.json"
         return json.loads(path.read_text()) if path.is_file() else None

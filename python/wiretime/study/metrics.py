@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from wiretime import platforms
+from wiretime import platforms, schemas
 from wiretime.errors import WiretimeError, unknown
+from wiretime.models import Report
 from wiretime.search import Found
 from wiretime.search.trials import CLASSES, Trial
-from wiretime.statistics import PROCESSOR_TIME, catalogue, work
+from wiretime.statistics import catalogue, work
 
 Row = dict[str, Any]
 
@@ -57,11 +58,6 @@ ONLY_OF_SEARCH = (
 PERCENTILES = ("mean", "median", "p99", "p999", "max")
 # Parts of a result that a row takes as they are; the rest are histograms, time series and texts.
 TAKEN = ("cohort", "load", "total", "statistics", "poll_lateness_ns", "doorbell_lateness_ns")
-# What becomes of packets: the ledger's books.
-FATES = (
-    "offered", "filtered", *CLASSES, "consumed", "forwarded",
-    "on_the_way", "in_rx_fifo", "held_by_host", "in_tx_path", "lost_in_reset",
-)  # fmt: skip
 OF_SEARCH = (*ONLY_OF_SEARCH, *SHARES, *(f"latency_{p}_ns" for p in PERCENTILES))
 # Prefix of what a run takes of the host, which is no result.
 HOST = "host"
@@ -74,10 +70,9 @@ def unit(name: str) -> str:
     if name in NAMED:
         return NAMED[name][0]
     last = name.rsplit(".", 1)[-1]
-    for group in catalogue():
-        for stat in group["stats"]:
-            if stat["name"] == last:
-                return str(stat["unit"])
+    for stat in (stat for group in catalogue().values() for stat in group):
+        if stat.name == last:
+            return stat.unit
     return next((u for suffix, u in SUFFIXES.items() if last.endswith(suffix)), "")
 
 
@@ -89,10 +84,10 @@ def meaning(name: str) -> str:
 @cache
 def _paths() -> frozenset[str]:
     """Return the paths of all counters, without numbers of cores, ports and queues."""
-    counters = {f"statistics.{g['path'].replace('.*', '')}.{s['name']}" for g in catalogue() for s in g["stats"]}
-    fates = {f"{book}.{fate}" for book in ("cohort", "load", "total") for fate in FATES}
-    times = {f"statistics.cores.processor_time.{kind}_ps" for kind in PROCESSOR_TIME}
-    return frozenset({"statistics.time_ps", *counters, *fates, *times})
+    root = schemas.schema("result")
+    parts = {part: root["properties"][part] for part in ("statistics", "cohort", "load", "total")}
+    found = (name for part, node in parts.items() for name in schemas.leaves(node, root, part))
+    return frozenset(name.replace(".*", "") for name in found)
 
 
 def check_name(where: str, name: str, measure: str = "run", drawn: bool = False) -> None:
@@ -125,20 +120,21 @@ def _share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def of_run(result: Mapping[str, Any]) -> Row:
+def of_run(result: Report) -> Row:
     """Return the figures of a run."""
-    row: Row = {key: result[key] for key in NAMED if key in result}
-    latency = result["latency_ns"]
+    whole: Mapping[str, Any] = {**result}
+    row: Row = {key: whole[key] for key in NAMED if key in whole}
+    latency = whole["latency_ns"]
     row |= {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}
-    drops = {c: result["cohort"][c] for c in CLASSES}
+    drops = {c: whole["cohort"][c] for c in CLASSES}
     row |= {f"{c}_share_percent": _share(n, sum(drops.values())) for c, n in drops.items()}
-    sent = result.get("iperf", {})
+    sent = whole.get("iperf", {})
     row |= {"iperf_gbps": sent.get("gbps"), "iperf_received_gbps": sent.get("received_gbps")}
     w = work(result)
     row |= {"ipc": w.ipc, "instructions_a_packet": w.instructions}
     row |= {f"{level}_misses_a_packet": getattr(w, f"{level}_misses") for level in ("l1d", "l2", "llc")}
     for part in TAKEN:
-        row |= dict(_flat(part, result[part]))
+        row |= dict(_flat(part, whole[part]))
     row["latency_hdr_ps"] = result["latency_hdr_ps"]
     return row
 

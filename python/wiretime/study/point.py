@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import grimp
+
 import wiretime
 from wiretime import __version__, paths, runs, search
 from wiretime.errors import GuestError, WiretimeError
@@ -24,17 +26,24 @@ FORMAT = 2
 ROW, FAILED, TRIALS = "row.json", "failed.json", "trials.json"
 
 
-# What of this package decides a row: how settings become a run, how a search goes on, what is read off a result.
-DECIDING = (
-    "apps/*.py", "search/*.py", "runs.py", "offered.py", "load.py", "request.py", "platforms.py", "packets.py",
-    "replay.py", "vm.py", "far.py", "iperf.py", "statistics.py", "study/metrics.py",
-)  # fmt: skip
+def deciding() -> list[str]:
+    """Return the modules of this package that decide a row: all that is imported, however far, to run a point."""
+    graph = grimp.build_graph("wiretime", cache_dir=None)
+    # The package itself imports all that a notebook wants, and none of it runs a point.
+    for imported in graph.find_modules_directly_imported_by("wiretime"):
+        graph.remove_import(importer="wiretime", imported=imported)
+    return sorted({__name__, *graph.find_upstream_modules(__name__)})
 
 
 def _package() -> str:
-    folder = Path(wiretime.__file__).parent
-    files = sorted(path for pattern in DECIDING for path in folder.glob(pattern))
-    return store.digest("".join(f"{path.relative_to(folder)} {store.file_digest(path)}\n" for path in files))
+    def source(module: str) -> Path:
+        place = Path(wiretime.__file__).parent.parent.joinpath(*module.split("."))
+        return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+    files = {module: source(module) for module in deciding()}
+    # The extension is named by what it is made from.
+    listed = {module: path for module, path in files.items() if path.is_file()}
+    return store.digest("".join(f"{module} {store.file_digest(path)}\n" for module, path in listed.items()))
 
 
 @cache

@@ -6,11 +6,12 @@
 
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::{BitRate, Clock, Cycles, Duration, Ps};
 
 /// How packets follow each other, at the same mean rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Arrivals {
     /// Each as far behind the one before as its bits take at the rate.

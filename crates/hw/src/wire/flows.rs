@@ -6,6 +6,7 @@ use rand_distr::weighted::WeightedAliasIndex;
 use rand_distr::Distribution;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most flows of a generator, and most whose shares are drawn from a table.
@@ -13,7 +14,7 @@ pub const FLOWS_MAX: u32 = 1 << 24;
 const WEIGHED_MAX: u32 = 1 << 20;
 
 /// How packets are spread over flows.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Spread {
     /// One after the other.
@@ -28,7 +29,7 @@ pub enum Spread {
 }
 
 /// What distinguishes flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vary {
     /// Source ports; beyond 57344 flows, source addresses as well.
@@ -40,7 +41,7 @@ pub enum Vary {
 }
 
 /// The flows of a generator.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
     /// How many.

@@ -3,6 +3,7 @@
 use super::flows::Vary;
 use super::sizes::LENGTHS;
 use super::FCS;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 
@@ -23,7 +24,7 @@ const TARGET: u32 = 2;
 const V6_NETWORK: [u8; 6] = [0x20, 0x01, 0, 2, 0, 0];
 
 /// What the generator sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
     /// UDP.
@@ -37,7 +38,7 @@ pub enum Traffic {
 }
 
 /// Version of the internet protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // names say it
 pub enum Internet {

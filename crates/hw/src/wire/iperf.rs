@@ -6,6 +6,7 @@
 //! Left out: authentication, SCTP, several UDP streams, `--bidir`.
 
 use super::stack::Stack;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use smoltcp::iface::SocketHandle;
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use wiretime_base::{BitRate, Bytes, Duration, Ps};
 
 /// Protocol of the streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // names say it
 pub enum Protocol {
@@ -23,7 +24,7 @@ pub enum Protocol {
 }
 
 /// What the client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IperfLoad {
     /// Of the streams.
@@ -95,7 +96,8 @@ impl IperfLoad {
 }
 
 /// What the client has counted, and what the server said at the end.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct IperfReport {
     /// `running`, `done`, or why it failed.
     pub state: String,

@@ -12,11 +12,12 @@ use super::frames::{datagram, readdress, Datagram, ETHERNET};
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 
 /// What clients ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoreLoad {
     /// Keys that are set first, and then asked for.
@@ -83,7 +84,8 @@ impl StoreLoad {
 }
 
 /// Requests and what became of them, from the start of the load on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // names say it
 pub struct StoreStats {
     pub gets: u64,

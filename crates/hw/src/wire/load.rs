@@ -9,6 +9,7 @@ use super::key_value::StoreLoad;
 use super::replay::Play;
 use super::sink::Recognition;
 use super::sizes::Sizes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::BitRate;
 
@@ -16,7 +17,7 @@ use wiretime_base::BitRate;
 pub const NOMINAL: u32 = 64;
 
 /// What is sent.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Kind of packets.

@@ -6,6 +6,7 @@
 use super::sizes::LENGTHS;
 use super::FCS;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 
@@ -59,7 +60,7 @@ pub trait Source: Send {
 }
 
 /// How a trace is played.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Play {
     /// When packets leave.
@@ -71,7 +72,7 @@ pub struct Play {
 }
 
 /// When packets of a trace leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum TraceClock {
     /// As captured, so many millionths as fast.

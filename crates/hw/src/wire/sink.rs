@@ -9,11 +9,12 @@ use super::frames::MAGIC;
 use super::replay::conversation;
 use super::Latencies;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 
 /// How answers are recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", deny_unknown_fields)]
 pub enum Recognition {
     /// By the probe that every packet carries.

@@ -5,6 +5,7 @@
 
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shortest and longest frame, FCS included.
@@ -14,7 +15,7 @@ const PARTS_MAX: usize = 64;
 const WEIGHTS_MAX: u64 = 1 << 32;
 
 /// The sizes of packets, FCS included.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Sizes {
     /// All the same.

@@ -15,7 +15,7 @@ const EVERY: Ps = Ps::from_us(1);
 const SOFTIRQ: u32 = 0x100;
 const HARDIRQ: u32 = 0xf_0000;
 
-/// In the order of [`wiretime_experiment::KINDS`].
+/// In the order of [`wiretime_experiment::Times`].
 const USER: usize = 0;
 const SYSTEM: usize = 1;
 const SOFT: usize = 2;

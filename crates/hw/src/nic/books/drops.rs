@@ -9,6 +9,7 @@
 //! [`Gem5`] is the state machine of the study that `platforms/gem5-n1-*` reproduce, for comparison: it samples the bits
 //! at each refusal, and what counts depends on the bits at the refusal before.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A class of drops at the NIC.
@@ -23,7 +24,7 @@ pub enum DropClass {
 }
 
 /// Who decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropClasses {
     /// Episodes, as above.

@@ -1,6 +1,7 @@
 //! Latency by hop: when each packet passed which point. The hops of a packet add up to its latency, exactly.
 
 use crate::wire::{Latencies, ID_BITS};
+use schemars::JsonSchema;
 use serde::Serialize;
 use wiretime_base::Ps;
 
@@ -52,7 +53,8 @@ struct Journey {
 }
 
 /// Latency of one hop.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // plain statistics, in nanoseconds
 pub struct Hop {
     pub name: &'static str,

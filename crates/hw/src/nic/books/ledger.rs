@@ -7,6 +7,7 @@
 
 use crate::wire::{ANSWER, ID_BITS};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -43,21 +44,47 @@ pub enum Fate {
 const FATES: usize = Fate::Reset as usize + 1;
 
 /// How many packets had each fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)] // the fates'
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Counts {
+    /// Packets that left the generator and reached the NIC.
+    #[schemars(extend("unit" = "packets"))]
     pub offered: u64,
+    /// Not taken by the NIC's filters.
+    #[schemars(extend("unit" = "packets"))]
     pub filtered: u64,
+    /// Refused: DMA or memory is the bottleneck.
+    #[schemars(extend("unit" = "packets"))]
     pub dma_drop: u64,
+    /// Refused: the core is.
+    #[schemars(extend("unit" = "packets"))]
     pub core_drop: u64,
+    /// Refused: the transmit ring stalls the core.
+    #[schemars(extend("unit" = "packets"))]
     pub tx_drop: u64,
+    /// Dropped by the forwarding program.
+    #[schemars(extend("unit" = "packets"))]
     pub host_drop: u64,
+    /// Taken by a program that does not forward.
+    #[schemars(extend("unit" = "packets"))]
     pub consumed: u64,
+    /// Returned to the generator.
+    #[schemars(extend("unit" = "packets"))]
     pub forwarded: u64,
+    /// Between generator and NIC.
+    #[schemars(extend("unit" = "packets"))]
     pub on_the_way: u64,
+    /// In the receive FIFO or its DMA.
+    #[schemars(extend("unit" = "packets"))]
     pub in_rx_fifo: u64,
+    /// In host memory.
+    #[schemars(extend("unit" = "packets"))]
     pub held_by_host: u64,
+    /// In the transmit ring, its DMA or the FIFO.
+    #[schemars(extend("unit" = "packets"))]
     pub in_tx_path: u64,
+    /// Lost with a reset of the device.
+    #[schemars(extend("unit" = "packets"))]
     pub lost_in_reset: u64,
 }
 
