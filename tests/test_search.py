@@ -13,6 +13,9 @@ from wiretime import _native, runs, search, vm
 from wiretime.errors import WiretimeError
 from wiretime.search import maximum, ratios, rfc2544, show, sweeps
 
+# What of a port is told over the measurement.
+FILLS = ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"]
+
 
 def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
     """What the engine would say of a forwarder that sends ``capacity`` bits a second at most, from a full ring."""
@@ -28,7 +31,7 @@ def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
             "transmit": {"bytes": sent, "frames": sent // size},
             "receive": {"refused": int(full), "out_of_buffer": 0},
         },
-        "occupancy": {"interval_ns": 1000.0, "ports": [[[0, 0, 1000 if full else 3, 0]] * 20]},
+        "occupancy": {"interval_ns": 1000.0, "columns": FILLS, "ports": [[[0, 0, 1000 if full else 3, 0]] * 20]},
         "latency_ns": None,
         "ports": [{"cohort": {"dma_drop": 0, "core_drop": int(full), "tx_drop": 0, "host_drop": 0}}],
     }
@@ -141,7 +144,7 @@ def test_a_backlog_that_grows_is_loss_and_one_that_settles_is_none() -> None:
     arrivals = 1e9 / 8 / 125
 
     def loss(waiting: list[float]) -> float:
-        r["occupancy"] = {"interval_ns": 50000.0, "ports": [[[0, 0, n, 0] for n in waiting]]}
+        r["occupancy"] = {"interval_ns": 50000.0, "columns": FILLS, "ports": [[[0, 0, n, 0] for n in waiting]]}
         return search.read(125, 1e9, r).loss
 
     noise = [(-1) ** i * 8 for i in range(200)]
