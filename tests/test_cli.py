@@ -104,6 +104,8 @@ def test_platform_files_are_checked(tmp_path: Path) -> None:
         (("rob_entries = 128", 'rob_entries = "128"'), "core.rob_entries is '128': must be a whole number"),
         (('frequency = "3GHz"', "frequency = 3"), "core.frequency is 3: must be text with a unit"),
         (("rob_entries = 128", "rob_entries = "), "ampere.toml"),
+        (('name = "ampere-altra"', "name = 5"), "name is 5: must be text with a unit"),
+        (("[[link]]", "[link]"), "link must be a list of tables: [[link]]"),
     ]:
         path = tmp_path / "ampere.toml"
         path.write_text(text.replace(*change, 1))

@@ -135,7 +135,8 @@ def _check(table: Table, source: str) -> Table:
         if name not in known:
             error = unknown("parameter", name, known)
             raise WiretimeError(f"{source}: {error}")
-        key = key if len(table.get(key.split(".")[0], ())) > 1 and name != key else name
+        # Numbered only where the list has several.
+        key = key if name != key and len(table[key.split(".")[0]]) > 1 else name
         node = known[name]
         wanted = {"integer": int, "string": str, "boolean": bool}[str(node.get("type", "string"))]
         if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
@@ -237,7 +238,7 @@ def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Ta
             raise WiretimeError(f"--set: {unknown('parameter', plain, known)}")
         _change(table, key, _value(key, text, known[plain]))
     # More ports of a card: links like the last one.
-    if all(isinstance(nic["ports"], int) and nic["ports"] <= ports_max() for nic in table["nic"]):
+    if all(nic["ports"] <= ports_max() for nic in table["nic"]):
         _plug(table, None)
     return _check(table, "--set " + " ".join(changes) if changes else f"--ports {cards}")
 

@@ -38,13 +38,13 @@ def properties(node: Node, root: Node) -> Node:
 
 
 def groups(node: Node, root: Node, path: str = "") -> Iterator[tuple[str, Node]]:
-    """Yield the tables of numbers below a node, by dotted path: a ``*`` stands for each entry of a list."""
+    """Yield the tables below a node whose fields all have a unit, by dotted path; ``*`` is each entry of a list."""
     node = resolved(node, root)
     if "items" in node:
         yield from groups(node["items"], root, f"{path}.*")
         return
     fields = {name: resolved(child, root) for name, child in node.get("properties", {}).items()}
-    if path and fields and all(child.get("type") == "integer" for child in fields.values()):
+    if fields and all("unit" in child for child in fields.values()):
         yield path, node
     for name, child in fields.items():
         yield from groups(child, root, f"{path}.{name}" if path else name)

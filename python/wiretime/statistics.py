@@ -50,15 +50,13 @@ class Declared:
 def catalogue() -> dict[str, list[Declared]]:
     """Return all statistics by where their group is in ``statistics`` of a result, as the result declares them."""
     root = schemas.schema("result")
-    found = {}
-    for path, node in schemas.groups(root["properties"]["statistics"], root):
-        counters = node["properties"].items()
-        if all("unit" in about for _, about in counters):
-            found[path] = [
-                Declared(name, about["unit"], about["description"], about.get("kind") == "gauge")
-                for name, about in counters
-            ]
-    return found
+    return {
+        path: [
+            Declared(name, about["unit"], about["description"], about.get("kind") == "gauge")
+            for name, about in node["properties"].items()
+        ]
+        for path, node in schemas.groups(root["properties"]["statistics"], root)
+    }
 
 
 def stalls() -> list[Declared]:

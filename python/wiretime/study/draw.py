@@ -286,9 +286,9 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         if result is None:
             return {}
         s = of(result)
-        stalls = numbers(s["cores"][busy_cores(result)[0]]["stalls"])
+        cycles = numbers(s["cores"][busy_cores(result)[0]]["stalls"])
         packets = max(s["receive"]["delivered"], s["transmit"]["frames"], 1)
-        return {k: v / packets for k, v in stalls.items()}
+        return {k: v / packets for k, v in cycles.items()}
 
     return _stacked(study, tasks, parts, "cycles of the busiest core a packet", names)
 

@@ -8,12 +8,12 @@ import shutil
 import time
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import grimp
 
-import wiretime
 from wiretime import __version__, paths, runs, search
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import store
@@ -36,14 +36,9 @@ def deciding() -> list[str]:
 
 
 def _package() -> str:
-    def source(module: str) -> Path:
-        place = Path(wiretime.__file__).parent.parent.joinpath(*module.split("."))
-        return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-
-    files = {module: source(module) for module in deciding()}
-    # The extension is named by what it is made from.
-    listed = {module: path for module, path in files.items() if path.is_file()}
-    return store.digest("".join(f"{module} {store.file_digest(path)}\n" for module, path in listed.items()))
+    sources = ((module, find_spec(module)) for module in deciding())
+    files = ((module, Path(spec.origin)) for module, spec in sources if spec is not None and spec.origin is not None)
+    return store.digest("".join(f"{module} {store.file_digest(path)}\n" for module, path in files))
 
 
 @cache
