@@ -116,7 +116,7 @@ fn ports<G>(nics: &Nics<G>, totals: &PacketTotals, duration_ns: f64) -> Vec<Port
             queues,
             drop_transitions,
             last_drop_ns: book.last_drop().map(|at| ns(at.saturating_sub(nics.books.cohort.start))),
-            given_up: end.given_up(),
+            given_up: nic.cable().given_up(),
             store: end.store_stats(),
             iperf: end.iperf_report(),
             flows: flows(&nics.books.flows[i]),

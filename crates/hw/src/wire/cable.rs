@@ -4,13 +4,14 @@
 //! Frames take the line one after the other. Those of the end's own load are numbered, followed and measured; what it has to
 //! say otherwise (an answer to the host's question, a client's segments) goes between them.
 
-use super::ends::{Draft, End, Ends};
+use super::ends::{Draft, End, Ends, Wish};
 use super::far::Timed;
 use super::flows::Picker;
 use super::frames::{Frames, Kind, Packet, Traffic};
 use super::line::Line;
 use super::load::Load;
-use super::replay::Source;
+use super::pace::{Pace, Pacing};
+use super::replay::{Source, TraceClock};
 use super::sizes::Lengths;
 use super::FCS;
 use std::collections::VecDeque;
@@ -45,8 +46,10 @@ pub struct Cable {
     load: Load,
     line: Line,
     link: (BitRate, u32),
-    /// What is at its far end.
+    /// What is at its far end, and how what it sends is paced.
     end: Ends,
+    pacing: Pacing,
+    pace: Pace,
     frames: Frames,
     knocks: Knocks,
     /// The end's next packet, and when it wants to leave.
@@ -81,6 +84,7 @@ impl Cable {
         }
         let mean = load.mean_length();
         let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(link.1));
+        let by_rate = !load.far && load.clients.is_none() && load.play.is_none_or(|p| p.clock == TraceClock::Rate);
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
         if load.store.is_some() != (load.traffic == Traffic::Memcached) {
@@ -89,7 +93,7 @@ impl Cable {
         if load.iperf.is_some() != (load.traffic == Traffic::Iperf) {
             return Err("load: iperf and traffic iperf belong together".into());
         }
-        let end = Ends::new(&load, line, destination)?;
+        let end = Ends::new(&load, destination)?;
         let length = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED).next();
         let first = Packet { id: u64::from(port) << ID_BITS, length, ..Packet::default() };
         Ok(Self {
@@ -107,8 +111,10 @@ impl Cable {
             held: VecDeque::new(),
             spare: Vec::new(),
             refill: REFILL,
-            line_limited: end.paced() && rate.bits_per_second() as f64 > carried,
+            line_limited: by_rate && rate.bits_per_second() as f64 > carried,
             end,
+            pacing: Pacing::new(&load, line),
+            pace: Pace::Waits,
             load,
         })
     }
@@ -135,6 +141,9 @@ impl Cable {
         self.knocks.under_way = None;
         self.remaining = self.load.packets.unwrap_or(u64::MAX);
         self.end.start(t);
+        if self.end.is_paced() {
+            self.pace = self.pacing.start(t);
+        }
         self.work(t);
         self.draw();
         self.decide();
@@ -173,7 +182,13 @@ impl Cable {
     /// Whether nothing is left to send, ever.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.wanted == Ps::MAX && !self.end.endless()
+        self.wanted == Ps::MAX && !self.end.endless() && !self.pace.endless()
+    }
+
+    /// Requests that clients gave up.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.pace.given_up()
     }
 
     /// Number of the load's next packet.
@@ -184,17 +199,21 @@ impl Cable {
 
     /// The end's next packet: what, and when it wants to leave.
     fn draw(&mut self) {
-        self.wanted = Ps::MAX;
-        if self.remaining > 0 {
-            self.wanted = self.end.draw(&mut self.draft).unwrap_or(Ps::MAX);
-        }
+        let wish = if self.remaining > 0 { self.end.draw(&mut self.draft) } else { None };
+        self.wanted = match wish {
+            Some(Wish::At(t)) => t,
+            Some(Wish::Paced(bytes)) => self.pace.next(bytes).unwrap_or(Ps::MAX),
+            None => Ps::MAX,
+        };
     }
 
     /// Which packet leaves next: the load's or an answer.
     fn decide(&mut self) {
         if self.knocks.under_way.is_none() {
-            if let Some(t) = self.end.turn(&mut self.draft) {
+            if let Some((t, client)) = self.pace.turn() {
                 self.wanted = if self.remaining == 0 { Ps::MAX } else { t };
+                self.draft.packet.flow = client;
+                self.end.given_to(&mut self.draft);
             }
         }
         let own = self.draft.packet;
@@ -232,6 +251,7 @@ impl Cable {
             }
         } else {
             self.end.sent(&self.draft, departed);
+            self.pace.sent(id, departed);
             self.draft.packet.id += 1;
             self.remaining = self.remaining.saturating_sub(1);
             if kind == Kind::Replayed {
@@ -251,7 +271,7 @@ impl Cable {
 
     /// A frame came back at `t` that answers packet `id`; whether that changes what leaves next.
     pub fn returned(&mut self, id: u64, t: Ps) -> bool {
-        let changes = self.end.answered(id, t);
+        let changes = self.pace.answered(id, t);
         if changes {
             self.decide();
         }
@@ -367,7 +387,7 @@ impl Cable {
 mod tests {
     use super::super::clients::ClosedLoop;
     use super::super::flows::{Flows, Spread, Vary};
-    use super::super::replay::{Block, Play, TraceClock};
+    use super::super::replay::{Block, Play};
     use super::super::sizes::Sizes;
     use super::*;
 

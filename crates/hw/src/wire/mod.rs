@@ -1,6 +1,6 @@
 //! What is at the other end of the wire: the load generator and the sink that takes the answers.
 //!
-//! - `arrivals`, `clients`, `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
+//! - `pace` (`arrivals`, `clients`), `line`: when packets leave; `sizes`: how long they are; `flows`, `frames`: what they look like;
 //!   `replay`: packets of a trace; `key_value`: requests to a key-value store;
 //!   `iperf`, `stack`: an iperf3 client on a TCP of its own;
 //!   `answers`: answers to the host's questions; `load`: all that as data.
@@ -21,6 +21,7 @@ mod key_value;
 mod latencies;
 mod line;
 mod load;
+mod pace;
 mod replay;
 mod sink;
 mod sizes;

@@ -18,7 +18,7 @@ use enum_dispatch::enum_dispatch;
 use generator::Generator;
 use player::Player;
 use requests::Requests;
-use wiretime_base::{BitRate, Ps};
+use wiretime_base::Ps;
 
 /// The next packet, as an end makes it up.
 #[derive(Debug, Default)]
@@ -37,20 +37,26 @@ impl Draft {
     }
 }
 
+/// When a packet wants to leave.
+#[derive(Clone, Copy, Debug)]
+pub enum Wish {
+    /// Then.
+    At(Ps),
+    /// As the load is paced, counting as so many bytes.
+    Paced(u32),
+}
+
 /// Who is at the far end of a cable.
 #[enum_dispatch]
 pub trait End {
     /// The load begins at `t`.
     fn start(&mut self, _t: Ps) {}
-    /// The next packet; when it wants to leave, unless that is decided at every [`End::turn`] or nothing is left.
-    fn draw(&mut self, _draft: &mut Draft) -> Option<Ps> {
+    /// The next packet, unless nothing is left; when it wants to leave.
+    fn draw(&mut self, _draft: &mut Draft) -> Option<Wish> {
         None
     }
-    /// Anything may have changed: when the packet that was drawn wants to leave now, and whose it is, where that is
-    /// decided anew.
-    fn turn(&mut self, _draft: &mut Draft) -> Option<Ps> {
-        None
-    }
+    /// The packet that was drawn is another client's: that of the flow it has now.
+    fn given_to(&mut self, _draft: &mut Draft) {}
     /// A packet is to find out whether the host takes any: one that can be told from others, unless it is made up here.
     fn knock(&mut self, _draft: &mut Draft) {}
     /// The packet has left at `t`.
@@ -59,10 +65,6 @@ pub trait End {
     fn takes(&mut self, _t: Ps, _frame: &[u8]) {}
     /// A frame has come at `t`, whatever it is; whether that changes what leaves next.
     fn heard(&mut self, _frame: &[u8], _t: Ps) -> bool {
-        false
-    }
-    /// A frame has come at `t` that answers packet `id`; whether that changes what leaves next.
-    fn answered(&mut self, _id: u64, _t: Ps) -> bool {
         false
     }
     /// A frame has come that answers nothing: what is to be said to it.
@@ -87,10 +89,6 @@ pub trait End {
     fn endless(&self) -> bool {
         false
     }
-    /// Whether the load's rate says when packets leave.
-    fn paced(&self) -> bool {
-        false
-    }
     /// Where its packets come from, if it plays a trace.
     fn set_source(&mut self, _source: Box<dyn Source>) {}
     /// Frames that leave there, in order of time.
@@ -102,10 +100,6 @@ pub trait End {
     /// What passed between here and there, where there is another host.
     fn passed(&self) -> FarStats {
         FarStats::default()
-    }
-    /// Requests that clients gave up.
-    fn given_up(&self) -> u64 {
-        0
     }
     /// What became of requests to a store.
     fn store_stats(&self) -> Option<StoreStats> {
@@ -142,24 +136,30 @@ pub struct Listener;
 impl End for Listener {}
 
 impl Ends {
-    /// Who sends this load on a line of `line`, to `destination`.
+    /// Who sends this load, to `destination`.
     ///
     /// # Errors
     /// Where it cannot be.
-    pub fn new(load: &Load, line: BitRate, destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(load: &Load, destination: [u8; 6]) -> Result<Self, String> {
         Ok(if load.far {
             Far::default().into()
         } else if let Some(spec) = &load.iperf {
             Iperf::new(spec, load.seed)?.into()
         } else if let Some(spec) = &load.store {
-            Requests::new(spec, load, line, destination)?.into()
+            Requests::new(spec, load, destination)?.into()
         } else if let Some(play) = load.play {
-            Player::new(play, load, line, destination).into()
+            Player::new(play, load, destination).into()
         } else if load.packets == Some(0) {
             Listener.into()
         } else {
-            Generator::new(load, line)?.into()
+            Generator::new(load)?.into()
         })
+    }
+
+    /// Whether its packets leave as the load is paced.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        matches!(self, Self::Generator(_) | Self::Player(_) | Self::Requests(_))
     }
 
     /// What stays from one load to the next.
@@ -173,11 +173,11 @@ impl Ends {
 }
 
 impl End for Far {
-    fn draw(&mut self, draft: &mut Draft) -> Option<Ps> {
+    fn draw(&mut self, draft: &mut Draft) -> Option<Wish> {
         let (t, bytes) = self.next()?;
         draft.bytes = bytes;
         draft.as_it_is(0);
-        Some(t)
+        Some(Wish::At(t))
     }
     fn takes(&mut self, t: Ps, frame: &[u8]) {
         Far::takes(self, t, frame);
@@ -227,9 +227,6 @@ impl End for Iperf {
     }
     fn busy(&self) -> bool {
         Iperf::busy(self)
-    }
-    fn paced(&self) -> bool {
-        true
     }
     fn iperf_report(&self) -> Option<IperfReport> {
         Some(self.report())

@@ -1,12 +1,11 @@
-//! Clients of a key-value store: they set all keys, then ask, by an arrival process or when they have thought enough.
+//! Clients of a key-value store: they set all keys, then ask.
 
 use super::super::cable::FLOWS_SEED;
 use super::super::flows::{Flows, Picker};
 use super::super::key_value::{StoreClients, StoreLoad, StoreStats};
 use super::super::load::{Load, NOMINAL};
-use super::generator::{Pace, Pacing};
-use super::{Draft, End};
-use wiretime_base::{BitRate, Ps};
+use super::{Draft, End, Wish};
+use wiretime_base::Ps;
 
 /// See the module.
 pub struct Requests {
@@ -15,24 +14,20 @@ pub struct Requests {
     flows: Flows,
     seed: u64,
     picker: Picker,
-    pacing: Pacing,
-    pace: Pace,
 }
 
 impl Requests {
-    /// As the load says, on a line of `line`, to `destination`.
+    /// As the load says, to `destination`.
     ///
     /// # Errors
     /// Where it cannot be.
-    pub fn new(spec: &StoreLoad, load: &Load, line: BitRate, destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(spec: &StoreLoad, load: &Load, destination: [u8; 6]) -> Result<Self, String> {
         Ok(Self {
             clients: StoreClients::new(spec, load.seed)?,
             destination,
             flows: load.flows,
             seed: load.seed,
             picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,
-            pacing: Pacing::new(load, line),
-            pace: Pace::Waits,
         })
     }
 
@@ -50,22 +45,19 @@ impl Requests {
 }
 
 impl End for Requests {
-    fn start(&mut self, t: Ps) {
+    fn start(&mut self, _: Ps) {
         if let Ok(picker) = Picker::new(&self.flows, self.seed ^ FLOWS_SEED) {
             self.picker = picker;
         }
-        self.pace = self.pacing.start(t);
         self.clients.restart();
     }
-    fn draw(&mut self, draft: &mut Draft) -> Option<Ps> {
+    fn draw(&mut self, draft: &mut Draft) -> Option<Wish> {
         let flow = self.picker.next();
         self.make(draft, flow);
-        self.pace.next(NOMINAL)
+        Some(Wish::Paced(NOMINAL))
     }
-    fn turn(&mut self, draft: &mut Draft) -> Option<Ps> {
-        let t = self.pace.turn(draft)?;
+    fn given_to(&mut self, draft: &mut Draft) {
         self.clients.give_to(draft.packet.flow, &mut draft.bytes);
-        Some(t)
     }
     fn knock(&mut self, draft: &mut Draft) {
         let flow = draft.packet.flow;
@@ -73,23 +65,10 @@ impl End for Requests {
     }
     fn sent(&mut self, draft: &Draft, t: Ps) {
         self.clients.sent(&draft.bytes, t);
-        self.pace.sent(draft.packet.id, t);
     }
     fn heard(&mut self, frame: &[u8], t: Ps) -> bool {
         self.clients.heard(frame, t);
         false
-    }
-    fn answered(&mut self, id: u64, t: Ps) -> bool {
-        self.pace.answered(id, t)
-    }
-    fn endless(&self) -> bool {
-        self.pace.endless()
-    }
-    fn paced(&self) -> bool {
-        self.pacing.is_open()
-    }
-    fn given_up(&self) -> u64 {
-        self.pace.given_up()
     }
     fn store_stats(&self) -> Option<StoreStats> {
         Some(self.clients.stats)
