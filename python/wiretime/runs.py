@@ -13,7 +13,21 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import wiretime._native as _native
-from wiretime import __version__, apps, far, files, iperf, load, offered, platforms, profile, replay, timeline, vm
+from wiretime import (
+    __version__,
+    apps,
+    far,
+    files,
+    iperf,
+    load,
+    offered,
+    platforms,
+    profile,
+    replay,
+    schemas,
+    timeline,
+    vm,
+)
 from wiretime.apps.model import FORWARDS, GUEST_HOST, OTHER_HOST, SENDS, mac_of
 from wiretime.apps.peers import peer_of
 from wiretime.errors import GuestError, WiretimeError, unknown
@@ -24,7 +38,6 @@ from wiretime.setup import store
 from wiretime.setup.architecture import KERNEL_ARGS_MAX
 from wiretime.setup.parts import GUEST, QEMU
 
-SCHEMA_VERSION = 1
 SERIES_MAX = 10_000
 EVER = "1000000s"
 TERMINATED = 128 + 15
@@ -287,7 +300,7 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execut
     host = outcome.message["host"]
     # The engine's part is checked where the types are: its tests compare results with the schema.
     whole = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": schemas.schema("result")["properties"]["schema_version"]["const"],
         "app": {"name": app.name, "command": command.text, "role": command.role},
         "configuration": {"platform": c.platform, "run": settings},
         "versions": versions(),
