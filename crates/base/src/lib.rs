@@ -6,6 +6,7 @@
 pub mod calendar;
 pub mod clock;
 pub mod events;
+mod invalid;
 pub mod quantity;
 mod sorted;
 pub mod stats;
@@ -15,6 +16,7 @@ pub mod window;
 pub use calendar::Calendar;
 pub use clock::Clock;
 pub use events::EventQueue;
+pub use invalid::Invalid;
 pub use quantity::{BitRate, Bytes, Duration, Frequency, QuantityError};
 pub use sorted::Sorted;
 pub use time::{Cycles, Ps, Time};

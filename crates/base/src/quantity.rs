@@ -5,16 +5,23 @@ use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{de, Deserialize, Deserializer, Serialize, Serializer};
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// Why a quantity could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuantityError(String);
-
-impl fmt::Display for QuantityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Why a quantity could not be read: of what kind it was to be, and its text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum QuantityError {
+    #[error("{what} {text:?} has no unit; allowed: {allowed}")]
+    NoUnit { what: &'static str, text: String, allowed: String },
+    #[error("{what} {text:?} has an unknown unit {unit:?}; allowed: {allowed}")]
+    UnknownUnit { what: &'static str, text: String, unit: String, allowed: String },
+    #[error("{what} {text:?} is not a number with a unit ({allowed})")]
+    NoNumber { what: &'static str, text: String, allowed: String },
+    #[error("{what} {text:?} is finer than the smallest unit")]
+    TooFine { what: &'static str, text: String },
+    #[error("{what} {text:?} is too large")]
+    TooLarge { what: &'static str, text: String },
+    #[error("{what} {text:?} must be above zero")]
+    Zero { what: &'static str, text: String },
 }
-impl std::error::Error for QuantityError {}
 
 struct Unit {
     name: &'static str,
@@ -22,18 +29,20 @@ struct Unit {
 }
 
 /// Splits `12.5GHz` into digits and unit and scales exactly (no floating point).
-fn parse(text: &str, what: &str, units: &[Unit]) -> Result<u64, QuantityError> {
-    let names = || units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
+fn parse(text: &str, what: &'static str, units: &[Unit]) -> Result<u64, QuantityError> {
+    let allowed = || units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
+    let given = |text: &str| text.to_owned();
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (digits, unit) = (&text[..split], text[split..].trim());
     if unit.is_empty() {
-        return Err(QuantityError(format!("{what} {text:?} has no unit; allowed: {}", names())));
+        return Err(QuantityError::NoUnit { what, text: given(text), allowed: allowed() });
     }
     let Some(unit) = units.iter().find(|u| u.name.eq_ignore_ascii_case(unit)) else {
-        return Err(QuantityError(format!("{what} {text:?} has an unknown unit {unit:?}; allowed: {}", names())));
+        let (text, unit) = (given(text), given(unit));
+        return Err(QuantityError::UnknownUnit { what, text, unit, allowed: allowed() });
     };
-    let bad = || QuantityError(format!("{what} {text:?} is not a number with a unit ({})", names()));
+    let bad = || QuantityError::NoNumber { what, text: given(text), allowed: allowed() };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if whole.is_empty() || fraction.contains('.') || fraction.len() > 12 {
         return Err(bad());
@@ -44,11 +53,11 @@ fn parse(text: &str, what: &str, units: &[Unit]) -> Result<u64, QuantityError> {
         let parts = fraction.parse::<u64>().map_err(|_| bad())? as u128 * scale;
         let power = 10u128.pow(fraction.len() as u32);
         if parts % power != 0 {
-            return Err(QuantityError(format!("{what} {text:?} is finer than the smallest unit")));
+            return Err(QuantityError::TooFine { what, text: given(text) });
         }
         value += parts / power;
     }
-    u64::try_from(value).map_err(|_| QuantityError(format!("{what} {text:?} is too large")))
+    u64::try_from(value).map_err(|_| QuantityError::TooLarge { what, text: given(text) })
 }
 
 fn print(value: u64, units: &[Unit]) -> String {
@@ -85,7 +94,7 @@ macro_rules! quantity {
             type Err = QuantityError;
             fn from_str(text: &str) -> Result<Self, QuantityError> {
                 let value = parse(text, $what, Self::UNITS)?;
-                Self::new(value).ok_or_else(|| QuantityError(format!(concat!($what, " {:?} must be above zero"), text)))
+                Self::new(value).ok_or_else(|| QuantityError::Zero { what: $what, text: text.to_owned() })
             }
         }
         impl fmt::Display for $name {

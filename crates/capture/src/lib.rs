@@ -5,10 +5,13 @@
 //! as a source of packets (`trace`), and files of what passed (`writer`).
 
 mod link;
+mod problem;
 mod reader;
 mod trace;
 mod writer;
 
-pub use reader::{Problem, Reader};
+pub use link::UnknownLink;
+pub use problem::{Damage, Problem};
+pub use reader::Reader;
 pub use trace::{summary, Summary, Trace};
 pub use writer::Writer;

@@ -19,29 +19,40 @@ pub enum Link {
     Cooked { protocol: usize, skip: usize },
 }
 
+/// A link type whose packets cannot be sent on Ethernet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "link type {0}{name} cannot be sent on Ethernet: allowed are Ethernet (1), raw IP (12, 14, 101, 228, 229), \
+     loopback (0, 108), Linux cooked (113, 276)", name = self.name()
+)]
+pub struct UnknownLink(pub i32);
+
+impl UnknownLink {
+    fn name(self) -> &'static str {
+        match self.0 {
+            105 | 127 | 163 => " (IEEE 802.11)",
+            189 | 220 | 249 => " (USB)",
+            187 | 201 => " (Bluetooth)",
+            195 | 230 | 215 => " (IEEE 802.15.4)",
+            227 => " (CAN)",
+            _ => "",
+        }
+    }
+}
+
 impl Link {
-    /// What we make of a link type; the type's name where nothing.
-    pub fn of(link: Linktype, fcs: usize) -> Result<Self, String> {
+    /// What we make of a link type.
+    ///
+    /// # Errors
+    /// Where nothing can be made of it.
+    pub fn of(link: Linktype, fcs: usize) -> Result<Self, UnknownLink> {
         Ok(match link {
             Linktype::ETHERNET => Self::Ethernet { fcs },
             Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => Self::Ip { skip: 0 },
             Linktype::NULL | Linktype(108) => Self::Ip { skip: 4 },
             Linktype::LINUX_SLL => Self::Cooked { protocol: 14, skip: 16 },
             Linktype(276) => Self::Cooked { protocol: 0, skip: 20 },
-            Linktype(number) => {
-                let name = match number {
-                    105 | 127 | 163 => " (IEEE 802.11)",
-                    189 | 220 | 249 => " (USB)",
-                    187 | 201 => " (Bluetooth)",
-                    195 | 230 | 215 => " (IEEE 802.15.4)",
-                    227 => " (CAN)",
-                    _ => "",
-                };
-                return Err(format!(
-                    "link type {number}{name} cannot be sent on Ethernet: allowed are Ethernet (1), raw IP (12, 14, 101, 228, 229), \
-                     loopback (0, 108), Linux cooked (113, 276)"
-                ));
-            }
+            Linktype(number) => return Err(UnknownLink(number)),
         })
     }
 

@@ -1,9 +1,9 @@
 //! One packet after the other out of a capture file, as Ethernet frames.
 
 use crate::link::Link;
+use crate::problem::{Damage, Problem};
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{create_reader, Block as Ng, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader};
-use std::fmt;
 use std::io::Read;
 use wiretime_base::Ps;
 use wiretime_hw::wire::{Block, FCS, FRAME_MAX};
@@ -13,25 +13,6 @@ const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 1 << 24;
 /// Longest frame that we send, without FCS.
 const LONGEST: usize = (FRAME_MAX - FCS) as usize;
-
-/// What is wrong with a capture file, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The packet at or before which it is, from 1.
-    pub packet: u64,
-    /// Where that starts in the file.
-    pub offset: u64,
-    /// What.
-    pub what: String,
-    /// Whether reading can go on behind it.
-    pub harmless: bool,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "packet {} at byte {}: {}", self.packet, self.offset, self.what)
-    }
-}
 
 /// An interface of the file: what its packets are, and its clock.
 struct Interface {
@@ -74,12 +55,12 @@ impl Reader {
     /// # Errors
     /// Where it is none.
     pub fn open(input: impl Read + Send + 'static) -> Result<Self, Problem> {
-        let problem = |what: &str| Problem { packet: 0, offset: 0, what: what.into(), harmless: false };
+        let problem = |what| Problem { packet: 0, offset: 0, what };
         let reader = create_reader(BUFFER, input).map_err(|e| match e {
-            PcapError::Eof => problem("the file is empty"),
-            PcapError::ReadError => problem("the file cannot be read"),
-            PcapError::Incomplete(_) => problem("the file ends inside its header"),
-            _ => problem("this is neither pcap nor pcapng"),
+            PcapError::Eof => problem(Damage::Empty),
+            PcapError::ReadError => problem(Damage::Unreadable),
+            PcapError::Incomplete(_) => problem(Damage::EndsInHeader),
+            _ => problem(Damage::NoCapture),
         })?;
         Ok(Self { reader, capacity: BUFFER, found: Found::default() })
     }
@@ -107,26 +88,23 @@ impl Reader {
                 Ok(Got::Packet) => return Ok(true),
                 Ok(Got::Other) => {}
                 Ok(Got::End) => return Ok(false),
-                Err((what, harmless)) => {
-                    return Err(Problem { packet: self.found.packets.max(1), offset, what, harmless });
-                }
+                Err(what) => return Err(Problem { packet: self.found.packets.max(1), offset, what }),
             }
         }
     }
 
-    fn step(&mut self, block: &mut Block) -> Result<Got, (String, bool)> {
+    fn step(&mut self, block: &mut Block) -> Result<Got, Damage> {
         let before = self.reader.data().len();
-        let damaged = |what: &str| Err((what.to_owned(), false));
         let (consumed, got) = match self.reader.next() {
             Ok((consumed, found)) => (consumed, self.found.take(&found, block)),
             Err(PcapError::Eof) => return Ok(Got::End),
             Err(PcapError::Incomplete(_)) => {
                 if self.reader.refill().is_err() {
-                    return damaged("the file cannot be read");
+                    return Err(Damage::Unreadable);
                 }
                 if self.reader.data().len() == before && before > 0 && self.reader.reader_exhausted() {
                     self.found.packets += 1;
-                    return damaged("the file ends inside it");
+                    return Err(Damage::EndsInside);
                 }
                 return Ok(Got::Other);
             }
@@ -136,12 +114,12 @@ impl Reader {
                     return Ok(Got::Other);
                 }
                 self.found.packets += 1;
-                return damaged("its length is impossible: the file is damaged");
+                return Err(Damage::Length);
             }
             Err(e) => {
                 self.found.packets += 1;
                 let end = matches!(e, PcapError::UnexpectedEof);
-                return damaged(if end { "the file ends inside it" } else { "the file is damaged" });
+                return Err(if end { Damage::EndsInside } else { Damage::Damaged });
             }
         };
         self.reader.consume(consumed);
@@ -158,7 +136,7 @@ impl Interface {
 }
 
 impl Found {
-    fn take(&mut self, found: &PcapBlockOwned<'_>, block: &mut Block) -> Result<Got, (String, bool)> {
+    fn take(&mut self, found: &PcapBlockOwned<'_>, block: &mut Block) -> Result<Got, Damage> {
         match found {
             PcapBlockOwned::LegacyHeader(h) => self.header(h)?,
             PcapBlockOwned::Legacy(p) => {
@@ -182,25 +160,25 @@ impl Found {
         Ok(Got::Other)
     }
 
-    fn header(&mut self, h: &PcapHeader) -> Result<(), (String, bool)> {
+    fn header(&mut self, h: &PcapHeader) -> Result<(), Damage> {
         let units = if h.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
         let network = h.network.0 as u32;
         // Whether the length of the FCS is known, and that length in 16-bit words.
         let fcs = if network >> 26 & 1 != 0 { (network >> 28) as usize * 2 } else { 0 };
-        let link = Link::of(pcap_parser::Linktype((network & 0xffff) as i32), fcs).map_err(|e| (e, false))?;
+        let link = Link::of(pcap_parser::Linktype((network & 0xffff) as i32), fcs)?;
         self.interfaces.push(Interface { link, units, offset: 0 });
         Ok(())
     }
 
-    fn interface(&mut self, i: &InterfaceDescriptionBlock<'_>) -> Result<(), (String, bool)> {
+    fn interface(&mut self, i: &InterfaceDescriptionBlock<'_>) -> Result<(), Damage> {
         const FCS_LENGTH: u16 = 13;
         let fcs = i.options.iter().find(|o| o.code.0 == FCS_LENGTH);
         let fcs = fcs.and_then(|o| o.as_bytes().ok()?.first().map(|&bits| usize::from(bits) / 8)).unwrap_or(0);
         let power = u32::from(i.if_tsresol & 0x7f);
         let units = if i.if_tsresol & 0x80 == 0 { 10u128.checked_pow(power) } else { 1u128.checked_shl(power) };
         let units = units.filter(|&u| u <= 1 << 96);
-        let units = units.ok_or_else(|| (format!("resolution {} of its time stamps", i.if_tsresol), false))?;
-        let link = Link::of(i.linktype, fcs).map_err(|e| (e, false))?;
+        let units = units.ok_or(Damage::Resolution(i.if_tsresol))?;
+        let link = Link::of(i.linktype, fcs)?;
         self.interfaces.push(Interface { link, units, offset: i.if_tsoffset });
         Ok(())
     }
@@ -211,19 +189,17 @@ impl Found {
         time: Option<i128>,
         (data, length): (&[u8], usize),
         block: &mut Block,
-    ) -> Result<Got, (String, bool)> {
+    ) -> Result<Got, Damage> {
         self.packets += 1;
         let Some(interface) = self.interfaces.get(interface) else {
-            return Err((format!("interface {interface} is not described: the file is damaged"), false));
+            return Err(Damage::Interface(interface));
         };
         let length = length.max(data.len());
         let Some((head, head_length, rest, whole)) = interface.link.frame(data, length) else {
-            return Err((format!("{} B are too few, or no packet of its link type", data.len()), true));
+            return Err(Damage::TooShort(data.len()));
         };
         if whole > LONGEST {
-            let most = LONGEST + FCS as usize;
-            let bytes = whole + FCS as usize;
-            return Err((format!("{bytes} B with FCS are more than the {most} B of the longest frame"), true));
+            return Err(Damage::TooLong { bytes: whole + FCS as usize, most: LONGEST + FCS as usize });
         }
         if let Some(time) = time {
             let first = *self.first.get_or_insert(time);

@@ -1,6 +1,7 @@
 //! A whole trace: what is in it, and its packets in blocks.
 
-use crate::reader::{Problem, Reader};
+use crate::problem::Problem;
+use crate::reader::Reader;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use wiretime_base::Ps;
@@ -47,7 +48,7 @@ pub fn summary(file: File) -> Summary {
             Ok(true) => {}
             Ok(false) => break,
             Err(problem) => {
-                let harmless = problem.harmless;
+                let harmless = problem.what.harmless();
                 s.skipped += u64::from(harmless);
                 s.problem.get_or_insert(problem);
                 if harmless {
@@ -92,7 +93,7 @@ impl Source for Trace {
         while block.len() < BLOCK {
             match reader.next(block) {
                 Ok(true) => {}
-                Err(problem) if problem.harmless => {}
+                Err(problem) if problem.what.harmless() => {}
                 Ok(false) | Err(_) => {
                     self.reader = None;
                     return;

@@ -15,7 +15,7 @@ use nix::sys::socket::{recv, send, MsgFlags};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 use wiretime_hw::machine::{Hold, Machine};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{End, Timed, FCS, FRAME_MAX, FRAME_MIN};
@@ -43,13 +43,15 @@ pub enum Outside {
 
 impl Outside {
     /// As the run says.
-    pub fn new(kind: FarEnd, fd: Option<OwnedFd>, p: &Platform) -> Result<Self, String> {
+    pub fn new(kind: FarEnd, fd: Option<OwnedFd>, p: &Platform) -> Result<Self, Invalid> {
         match (kind, fd) {
             (FarEnd::None, _) => Ok(Self::Nothing),
             (FarEnd::Tap, Some(fd)) => Ok(Self::Tap(File::from(fd))),
             (FarEnd::Host, Some(fd)) if p.quantum() <= p.lookahead() => Ok(Self::Host(Host::new(fd, p))),
-            (FarEnd::Host, Some(_)) => Err("system.quantum: at most the lookahead, with another host".into()),
-            _ => Err("plugin argument far= is missing".into()),
+            (FarEnd::Host, Some(_)) => {
+                Err(Invalid::new("system.quantum", p.system.quantum, "at most the lookahead, with another host"))
+            }
+            (_, None) => Err(Invalid::new("far", "no descriptor", "plugin argument far= is missing")),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
-use wiretime_base::{Duration, Ps};
+use wiretime_base::{Duration, Invalid, Ps};
 use wiretime_hw::core::StageTrace;
 use wiretime_hw::machine::{Hold, Machine, Nics};
 use wiretime_hw::nic::Phase;
@@ -128,7 +128,7 @@ impl Experiment {
     ///
     /// # Errors
     /// One line that names what cannot be.
-    pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, String> {
+    pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, Invalid> {
         Ok(Self {
             settings: s.clone(),
             platform: p.clone(),
@@ -355,7 +355,7 @@ impl Experiment {
             let mut nics = d.machine.nics.nics();
             for slot in &mut nics.slots {
                 if let Err(problem) = slot.nic.cable_mut().change(&load) {
-                    channel.send(json!({ "refused": problem }));
+                    channel.send(json!({ "refused": problem.to_string() }));
                     return false;
                 }
             }

@@ -31,7 +31,7 @@ fn schema(name: &str) -> PyResult<String> {
 #[pyfunction]
 fn resolve_platform(text: &str) -> PyResult<String> {
     let platform: Platform = serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    platform.check().map_err(PyValueError::new_err)?;
+    platform.check().map_err(|e| PyValueError::new_err(e.to_string()))?;
     serde_json::to_string(&platform).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 

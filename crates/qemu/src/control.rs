@@ -1,5 +1,6 @@
 //! What comes in: the configuration, and descriptors that the caller passed; no file is named or left behind.
 
+use crate::start_error::StartError;
 use serde::Deserialize;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use wiretime_experiment::RunSettings;
@@ -31,17 +32,17 @@ pub struct Config {
 impl Config {
     /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
     /// `input=FD`, `capture=FD` and `far=FD`.
-    pub fn load(args: &[String]) -> Result<Self, String> {
+    pub fn load(args: &[String]) -> Result<Self, StartError> {
         let value = |key: &str| {
             args.iter()
                 .find_map(|a| a.strip_prefix(key)?.strip_prefix('='))
-                .ok_or_else(|| format!("plugin argument {key}= is missing (start runs with the wiretime command)"))
+                .ok_or_else(|| StartError::NoArgument(key.to_owned()))
         };
-        let text = std::fs::read_to_string(value("config")?).map_err(|e| format!("configuration: {e}"))?;
-        let settings: Settings = serde_json::from_str(&text).map_err(|e| format!("configuration: {e}"))?;
+        let text = std::fs::read_to_string(value("config")?).map_err(StartError::Unreadable)?;
+        let settings: Settings = serde_json::from_str(&text)?;
         settings.platform.check()?;
-        let fd = |key: &str| -> Result<OwnedFd, String> {
-            let raw: RawFd = value(key)?.parse().map_err(|_| format!("plugin argument {key}= is not a descriptor"))?;
+        let fd = |key: &str| -> Result<OwnedFd, StartError> {
+            let raw: RawFd = value(key)?.parse().map_err(|_| StartError::NoDescriptor(key.to_owned()))?;
             // SAFETY: the caller opened it for us; nobody else in this process uses it.
             Ok(unsafe { OwnedFd::from_raw_fd(raw) })
         };

@@ -4,6 +4,7 @@ use crate::api::{self, Info};
 use crate::control::Config;
 use crate::internals::{self, Cpu};
 use crate::run::Run;
+use crate::start_error::StartError;
 use crate::translate::Blocks;
 use crate::turns::{Turns, Vcpu};
 use crate::vfio;
@@ -48,14 +49,14 @@ pub fn engine() -> &'static mut Engine {
 }
 
 /// Sets the engine up. Called once by QEMU, before the machine exists.
-pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), String> {
+pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> {
     if info.version_cur != api::API_VERSION {
-        return Err(format!("this QEMU offers plugin API {}, Wiretime needs {}", info.version_cur, api::API_VERSION));
+        return Err(StartError::OtherApi { found: info.version_cur, needed: api::API_VERSION });
     }
     // SAFETY: QEMU's string.
     let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
     if !info.system_emulation || target != Guest::TARGET {
-        return Err(format!("only qemu-system-{} can be driven, this is {target}", Guest::TARGET));
+        return Err(StartError::OtherTarget { driven: Guest::TARGET, found: target.into_owned() });
     }
     let mut config = Config::load(args)?;
     if config.run.chaos {
@@ -118,11 +119,11 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     let e = engine();
     if e.vcpus.is_empty() {
         if let Err(problem) = internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
-            misfit(&problem);
+            misfit(&problem.to_string());
         }
         match find_registers() {
             Ok(registers) => e.registers = registers,
-            Err(name) => misfit(&format!("it has no register {name}")),
+            Err(problem) => misfit(&problem.to_string()),
         }
     }
     let index = index as usize;
@@ -162,7 +163,7 @@ fn misfit(problem: &str) -> ! {
 
 const REGISTERS: usize = Guest::REGISTERS.len();
 
-fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
+fn find_registers() -> Result<[*mut c_void; REGISTERS], StartError> {
     let mut found = [ptr::null_mut(); REGISTERS];
     // SAFETY: an array of descriptors that QEMU made for us, in a vCPU context.
     let all = unsafe {
@@ -172,7 +173,7 @@ fn find_registers() -> Result<[*mut c_void; REGISTERS], String> {
     for (handle, name) in found.iter_mut().zip(Guest::REGISTERS) {
         // SAFETY: names are QEMU's strings.
         let register = all.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
-        *handle = register.ok_or(*name)?.handle;
+        *handle = register.ok_or(StartError::NoRegister(name))?.handle;
     }
     Ok(found)
 }

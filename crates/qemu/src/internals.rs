@@ -6,6 +6,7 @@
 //! its address, which proves that they are what we think.
 #![allow(missing_docs)]
 
+use crate::start_error::StartError;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::OnceLock;
 
@@ -49,34 +50,34 @@ extern "C" {
 ///
 /// # Errors
 /// One line that says what this QEMU lacks.
-pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<(), String> {
+pub fn take_time(get: extern "C" fn() -> i64, set: extern "C" fn(i64), wait: CondWait) -> Result<(), StartError> {
     // SAFETY: both are plain words of static lifetime in this QEMU, read by others under the big lock, held here; the slots
     // tried are either null or hold the default clock function, and are put back unless they are the ones we own.
     unsafe {
         let ops = object_class_by_name(c"tcg-accel-ops".as_ptr()).cast::<usize>();
         if ops.is_null() {
-            return Err("class tcg-accel-ops is missing (is this -accel tcg?)".into());
+            return Err(StartError::OtherInside("class tcg-accel-ops is missing (is this -accel tcg?)"));
         }
         let get_slot = find_slot(ops, probe_get as *const () as usize, || {
             cpus_get_virtual_clock();
         })
-        .ok_or("the slot that reads the virtual clock was not found")?;
+        .ok_or(StartError::OtherInside("the slot that reads the virtual clock was not found"))?;
         let set_slot = find_slot(ops, probe_set as *const () as usize, || cpus_set_virtual_clock(0))
-            .ok_or("the slot that sets the virtual clock was not found")?;
+            .ok_or(StartError::OtherInside("the slot that sets the virtual clock was not found"))?;
         *ops.add(get_slot) = get as *const () as usize;
         *ops.add(set_slot) = set as *const () as usize;
         let slot = libc::dlsym(libc::RTLD_DEFAULT, c"qemu_cond_wait_func".as_ptr()).cast::<CondWait>();
         if slot.is_null() {
-            return Err("symbol qemu_cond_wait_func is missing".into());
+            return Err(StartError::OtherInside("symbol qemu_cond_wait_func is missing"));
         }
         // Known before ours is called, by whichever thread.
         let _ = REAL_WAIT.set(*slot);
         *slot = wait;
         if cpus_get_virtual_clock() != get() {
-            return Err("the virtual clock could not be replaced".into());
+            return Err(StartError::OtherInside("the virtual clock could not be replaced"));
         }
         if !quieten_timers() {
-            return Err("what tells the main loop of timers was not found".into());
+            return Err(StartError::OtherInside("what tells the main loop of timers was not found"));
         }
         Ok(())
     }

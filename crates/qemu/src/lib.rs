@@ -16,6 +16,7 @@ mod execute;
 mod internals;
 mod memory;
 mod run;
+mod start_error;
 mod translate;
 mod turns;
 mod vfio;

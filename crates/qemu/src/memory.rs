@@ -1,5 +1,7 @@
 //! Guest memory, mapped for DMA, and the pages of BAR0 that guest and device share.
 
+use crate::start_error::StartError;
+use nix::errno::Errno;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::mman::{mmap, MapFlags, ProtFlags};
 use std::num::NonZeroUsize;
@@ -21,13 +23,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(fd: &OwnedFd, offset: u64, length: u64) -> Result<Self, String> {
-        let size = usize::try_from(length).ok().and_then(NonZeroUsize::new).ok_or("nothing to map")?;
+    fn new(fd: &OwnedFd, offset: u64, length: u64) -> Result<Self, StartError> {
+        let size = usize::try_from(length)
+            .ok()
+            .and_then(NonZeroUsize::new)
+            .ok_or(StartError::NoMemory { what: "map none of", cause: Errno::EINVAL })?;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe {
             mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, offset as i64)
         };
-        let start = start.map_err(|e| format!("cannot map {length} bytes of shared memory: {e}"))?.cast();
+        let start = start.map_err(|cause| StartError::NoMemory { what: "map", cause })?.cast();
         Ok(Self { start, length: size.get() })
     }
 }
@@ -96,11 +101,11 @@ impl SharedPages {
     ///
     /// # Errors
     /// Where the host refuses the memory.
-    pub fn new(place: DevicePages) -> Result<Self, String> {
+    pub fn new(place: DevicePages) -> Result<Self, StartError> {
         let range = &place.range;
         let fd = memfd_create(c"wiretime-bar", MFdFlags::MFD_CLOEXEC)
-            .map_err(|e| format!("cannot create shared memory: {e}"))?;
-        nix::unistd::ftruncate(&fd, range.end as i64).map_err(|e| format!("cannot size shared memory: {e}"))?;
+            .map_err(|cause| StartError::NoMemory { what: "create", cause })?;
+        nix::unistd::ftruncate(&fd, range.end as i64).map_err(|cause| StartError::NoMemory { what: "size", cause })?;
         let mapping = Mapping::new(&fd, range.start, range.end - range.start)?;
         Ok(Self { mapping, place, fd })
     }

@@ -14,7 +14,7 @@ use crate::params::{Interface, Platform};
 use crate::wire::{Cable, Load, Sink};
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
-use wiretime_base::{Cycles, Ps};
+use wiretime_base::{Cycles, Invalid, Ps};
 
 /// Memory of the host.
 pub struct Ram(pub Vec<u8>);
@@ -65,7 +65,7 @@ impl Host {
     ///
     /// # Errors
     /// Where the load is refused.
-    pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, String> {
+    pub fn new(p: &Platform, load: &Load, ring: u32, forwards: bool) -> Result<Self, Invalid> {
         let cable = Cable::new(load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC)?;
         let device = Intel::new(&p.nic[0], Registers::new(MAC, LocalPages::new(SHARED)));
         let port = Box::new(Port::new(p, 0, device, cable));
@@ -232,7 +232,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// Where the load is refused.
-pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, String> {
+pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, Invalid> {
     let mut host = Host::new(p, load, ring, forwards)?;
     let mean = load.sizes.mean();
     let duration = Ps((packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as u64);

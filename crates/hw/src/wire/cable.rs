@@ -15,7 +15,7 @@ use super::replay::{Source, TraceClock};
 use super::sizes::Lengths;
 use super::FCS;
 use std::collections::VecDeque;
-use wiretime_base::{BitRate, Ps};
+use wiretime_base::{BitRate, Invalid, Ps};
 
 /// Bits of a packet's number below the number of its port.
 pub const ID_BITS: u32 = 56;
@@ -74,13 +74,13 @@ impl Cable {
     ///
     /// # Errors
     /// Where a packet cannot be built, or the rate is above the line's.
-    pub fn new(load: &Load, port: u8, link: (BitRate, u32), destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(load: &Load, port: u8, link: (BitRate, u32), destination: [u8; 6]) -> Result<Self, Invalid> {
         load.sizes.check()?;
         let kind = (load.traffic, load.internet, load.flows.vary);
         let frames = Frames::new(kind, load.sizes.range().0, load.timestamp_offset, destination)?;
         let (rate, line) = (load.rate, link.0);
         if rate > line {
-            return Err(format!("rate is {rate}: at most the link's, {line} (link.rate)"));
+            return Err(Invalid::new("rate", rate, format!("at most the link's, {line} (link.rate)")));
         }
         let mean = load.mean_length();
         let carried = line.bits_per_second() as f64 * mean / (mean + f64::from(link.1));
@@ -88,10 +88,10 @@ impl Cable {
         let mut load = load.clone();
         load.seed ^= u64::from(port) << 32;
         if load.store.is_some() != (load.traffic == Traffic::Memcached) {
-            return Err("load: store and traffic memcached belong together".into());
+            return Err(Invalid::new("load.store", "alone", "store and traffic memcached belong together"));
         }
         if load.iperf.is_some() != (load.traffic == Traffic::Iperf) {
-            return Err("load: iperf and traffic iperf belong together".into());
+            return Err(Invalid::new("load.iperf", "alone", "iperf and traffic iperf belong together"));
         }
         let end = Ends::new(&load, destination)?;
         let length = Lengths::new(&load.sizes, load.seed ^ SIZES_SEED).next();
@@ -153,7 +153,7 @@ impl Cable {
     ///
     /// # Errors
     /// As in [`Cable::new`]; the load in force then stays.
-    pub fn change(&mut self, load: &Load) -> Result<(), String> {
+    pub fn change(&mut self, load: &Load) -> Result<(), Invalid> {
         let new = Self::new(load, self.port, self.link, self.destination())?;
         let old = std::mem::replace(self, new);
         // What has left goes on its way, and is numbered on.
@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Cable, String> {
+    fn generator(sizes: Sizes, rate: &str, line: &str) -> Result<Cable, Invalid> {
         Cable::new(&load(sizes, rate), 1, (line.parse().unwrap(), 20), [2; 6])
     }
 
@@ -470,7 +470,7 @@ mod tests {
         g.start_at(Ps::ZERO);
         assert!(g.line_limited);
         assert_eq!(take(&mut g, 1001)[1000].1, 6_720_000, "84 bytes on the line");
-        let refused = |sizes, rate| generator(sizes, rate, "100Gbps").err().unwrap();
+        let refused = |sizes, rate| generator(sizes, rate, "100Gbps").err().unwrap().to_string();
         assert!(refused(Sizes::Fixed { size: 64 }, "101Gbps").contains("at most the link's"));
         assert!(refused(Sizes::Fixed { size: 63 }, "1Gbps").contains("64 to 9000"));
     }

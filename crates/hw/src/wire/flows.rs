@@ -8,6 +8,7 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wiretime_base::Invalid;
 
 /// Most flows of a generator, and most whose shares are drawn from a table.
 pub const FLOWS_MAX: u32 = 1 << 24;
@@ -76,25 +77,25 @@ impl Picker {
     ///
     /// # Errors
     /// Where there are no flows, too many, or their shares make no sense.
-    pub fn new(flows: &Flows, seed: u64) -> Result<Self, String> {
+    pub fn new(flows: &Flows, seed: u64) -> Result<Self, Invalid> {
         let count = flows.count;
         if count == 0 || count > FLOWS_MAX {
-            return Err(format!("flows: {count}: allowed are 1 to {FLOWS_MAX}"));
+            return Err(Invalid::new("flows.count", count, format!("allowed are 1 to {FLOWS_MAX}")));
         }
         let draw = match flows.spread {
             Spread::RoundRobin => Draw::Next(0),
             Spread::Uniform => Draw::Uniform,
             Spread::Zipf { exponent } => {
                 if !(exponent > 0.0 && exponent <= 10.0) {
-                    return Err(format!("flows: zipf exponent is {exponent}: allowed are above 0 to 10"));
+                    return Err(Invalid::new("flows: zipf exponent", exponent, "allowed are above 0 to 10"));
                 }
                 if count > WEIGHED_MAX {
-                    return Err(format!("flows: {count} by zipf: allowed are 1 to {WEIGHED_MAX}"));
+                    return Err(Invalid::new("flows.count", count, format!("allowed are 1 to {WEIGHED_MAX} by zipf")));
                 }
                 // Whole weights: the table is the same on every host.
                 let weight = |k: u32| (libm::pow(f64::from(k + 1), -exponent) * (1u64 << 40) as f64) as u64;
                 let weights = (0..count).map(|k| weight(k).max(1)).collect();
-                Draw::Weighed(WeightedAliasIndex::new(weights).map_err(|e| format!("flows: {e}"))?)
+                Draw::Weighed(WeightedAliasIndex::new(weights).map_err(|e| Invalid::new("flows.spread", "zipf", e))?)
             }
         };
         Ok(Self { draw, count, random: Pcg64::seed_from_u64(seed) })
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let refused = |count, spread| Picker::new(&Flows { count, spread, vary: Vary::Ports }, 0).err().unwrap();
+        let refused =
+            |count, spread| Picker::new(&Flows { count, spread, vary: Vary::Ports }, 0).err().unwrap().to_string();
         assert!(refused(0, Spread::Uniform).contains("allowed are 1 to 16777216"));
         assert!(refused(9, Spread::Zipf { exponent: 0.0 }).contains("above 0 to 10"));
         assert!(refused(9, Spread::Zipf { exponent: f64::NAN }).contains("above 0 to 10"));

@@ -5,7 +5,7 @@ use super::sizes::LENGTHS;
 use super::FCS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 
 /// Magic, packet number, time stamp.
 pub const PROBE_BYTES: u32 = 18;
@@ -189,13 +189,13 @@ impl Frames {
         shortest: u32,
         probe_offset: u32,
         destination: [u8; 6],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Invalid> {
         let body = shortest.saturating_sub(FCS);
         let headers = headers_length(internet);
         if probe_offset < headers || probe_offset.saturating_add(PROBE_BYTES) > body {
-            return Err(format!(
-                "timestamp offset is {probe_offset} B: needs {PROBE_BYTES} B between byte {headers} and byte {body} of a {shortest} B packet"
-            ));
+            let allowed =
+                format!("needs {PROBE_BYTES} B between byte {headers} and byte {body} of a {shortest} B packet");
+            return Err(Invalid::new("timestamp offset", format!("{probe_offset} B"), allowed));
         }
         let places = if internet == Internet::V6 { V6 } else { V4 };
         let udp = traffic != Traffic::Ping;
@@ -321,7 +321,7 @@ mod tests {
         Packet { id, departed: Ps(123_456_789), length, flow, kind: Kind::Built }
     }
 
-    fn frames(traffic: Traffic, internet: Internet, vary: Vary, shortest: u32, offset: u32) -> Result<Frames, String> {
+    fn frames(traffic: Traffic, internet: Internet, vary: Vary, shortest: u32, offset: u32) -> Result<Frames, Invalid> {
         Frames::new((traffic, internet, vary), shortest, offset, [2; 6])
     }
 
@@ -378,11 +378,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let refused = |offset| frames(Traffic::Udp, Internet::V4, Vary::Ports, 64, offset).unwrap_err();
+        let refused = |offset| frames(Traffic::Udp, Internet::V4, Vary::Ports, 64, offset).unwrap_err().to_string();
         assert!(refused(50).contains("timestamp offset is 50 B") && refused(10).contains("of a 64 B packet"));
         assert!(refused(u32::MAX).contains("timestamp offset"));
         assert!(frames(Traffic::Udp, Internet::V6, Vary::Ports, 83, 62)
             .unwrap_err()
+            .to_string()
             .contains("between byte 62 and byte 79"));
     }
 }

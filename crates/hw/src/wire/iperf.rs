@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::State;
 use std::collections::VecDeque;
-use wiretime_base::{BitRate, Bytes, Duration, Ps};
+use wiretime_base::{BitRate, Bytes, Duration, Invalid, Ps};
 
 /// Protocol of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -74,22 +74,18 @@ mod state {
 impl IperfLoad {
     /// # Errors
     /// Where it cannot be.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Invalid> {
         if self.streams == 0 || self.streams > STREAMS_MAX {
-            return Err(format!("iperf: streams is {}: allowed are 1 to {STREAMS_MAX}", self.streams));
+            return Err(Invalid::new("iperf: streams", self.streams, format!("allowed are 1 to {STREAMS_MAX}")));
         }
         if self.protocol == Protocol::Udp && (self.streams > 1 || !DATAGRAM.contains(&self.length)) {
-            return Err(format!(
-                "iperf: {} streams of {} B: over UDP one, of {} to {} B",
-                self.streams,
-                self.length,
-                DATAGRAM.start(),
-                DATAGRAM.end()
-            ));
+            let found = format!("{} streams of {} B", self.streams, self.length);
+            let allowed = format!("one over UDP, of {} to {} B", DATAGRAM.start(), DATAGRAM.end());
+            return Err(Invalid::new("iperf", found, allowed));
         }
         let window = self.window.bytes();
         if !(1 << 14..=1 << 28).contains(&window) {
-            return Err(format!("iperf: window is {}: allowed are 16KiB to 256MiB", self.window));
+            return Err(Invalid::new("iperf: window", self.window, "allowed are 16KiB to 256MiB"));
         }
         Ok(())
     }
@@ -229,7 +225,7 @@ impl Iperf {
     ///
     /// # Errors
     /// Where it cannot do what is asked.
-    pub fn new(spec: &IperfLoad, seed: u64) -> Result<Self, String> {
+    pub fn new(spec: &IperfLoad, seed: u64) -> Result<Self, Invalid> {
         spec.check()?;
         Ok(Self {
             spec: *spec,

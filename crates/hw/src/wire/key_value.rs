@@ -14,7 +14,7 @@ use rand_pcg::Pcg64;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 
 /// What clients ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -59,24 +59,25 @@ const MIX_SEED: u64 = 0x6d69_7865;
 impl StoreLoad {
     /// # Errors
     /// Where it cannot be.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Invalid> {
         let within = |name: &str, (low, high): (u32, u32), most: u32| {
             if low < LABEL || high < low || high > most {
-                return Err(format!("store: {name} is {low} to {high} B: allowed are {LABEL} to {most}"));
+                let allowed = format!("allowed are {LABEL} to {most}");
+                return Err(Invalid::new(format!("store: {name}"), format!("{low} to {high} B"), allowed));
             }
             Ok(())
         };
         within("key_length", self.key_length, KEY_MAX)?;
         within("value_length", self.value_length, VALUE_MAX)?;
         if self.keys == 0 || self.keys > KEYS_MAX {
-            return Err(format!("store: keys is {}: allowed are 1 to {KEYS_MAX}", self.keys));
+            return Err(Invalid::new("store: keys", self.keys, format!("allowed are 1 to {KEYS_MAX}")));
         }
         if self.get_percent > 100 {
-            return Err(format!("store: get_percent is {}: at most 100", self.get_percent));
+            return Err(Invalid::new("store: get_percent", self.get_percent, "at most 100"));
         }
         for (name, skew) in [("length_skew", self.length_skew), ("key_skew", self.key_skew)] {
             if !(0.0..=10.0).contains(&skew) {
-                return Err(format!("store: {name} is {skew}: allowed are 0 to 10"));
+                return Err(Invalid::new(format!("store: {name}"), skew, "allowed are 0 to 10"));
             }
         }
         Ok(())
@@ -152,7 +153,7 @@ pub struct StoreClients {
     pub stats: StoreStats,
 }
 
-fn picker(count: u32, skew: f64, seed: u64) -> Result<Picker, String> {
+fn picker(count: u32, skew: f64, seed: u64) -> Result<Picker, Invalid> {
     let spread = if skew > 0.0 { Spread::Zipf { exponent: skew } } else { Spread::Uniform };
     Picker::new(&Flows { count, spread, vary: Vary::Ports }, seed)
 }
@@ -184,7 +185,7 @@ impl StoreClients {
     ///
     /// # Errors
     /// Where what they shall do cannot be.
-    pub fn new(spec: &StoreLoad, seed: u64) -> Result<Self, String> {
+    pub fn new(spec: &StoreLoad, seed: u64) -> Result<Self, Invalid> {
         spec.check()?;
         let (low, high) = spec.key_length;
         let mut lengths = picker(high - low + 1, spec.length_skew, seed ^ KEY_SEED)?;
@@ -546,7 +547,7 @@ mod tests {
         let refused = |change: fn(&mut StoreLoad)| {
             let mut s = SPEC;
             change(&mut s);
-            StoreClients::new(&s, 1).err().unwrap()
+            StoreClients::new(&s, 1).err().unwrap().to_string()
         };
         assert!(refused(|s| s.keys = 0).contains("keys is 0"));
         assert!(refused(|s| s.key_length = (7, 100)).contains("key_length is 7 to 100 B"));

@@ -7,6 +7,7 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wiretime_base::Invalid;
 
 /// Shortest and longest frame, FCS included.
 pub const LENGTHS: std::ops::RangeInclusive<u32> = 64..=9000;
@@ -69,21 +70,23 @@ impl Sizes {
     ///
     /// # Errors
     /// What is wrong, and what is allowed.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Invalid> {
         if let Self::Mix { parts } = self {
             let weights: u64 = parts.iter().map(|p| u64::from(p.1)).sum();
             if parts.is_empty() || parts.len() > PARTS_MAX || weights == 0 || weights > WEIGHTS_MAX {
-                return Err(format!("packet sizes: a mix has 1 to {PARTS_MAX} sizes whose weights are above zero"));
+                let allowed = format!("1 to {PARTS_MAX} sizes whose weights are above zero");
+                return Err(Invalid::new("packet sizes", format!("a mix of {} by {weights}", parts.len()), allowed));
             }
         }
         let (from, to) = self.range();
         for length in [from, to] {
             if !LENGTHS.contains(&length) {
-                return Err(format!("packet size is {length} B: allowed are 64 to 9000 B, FCS included"));
+                let found = format!("{length} B");
+                return Err(Invalid::new("packet size", found, "allowed are 64 to 9000 B, FCS included"));
             }
         }
         if from > to {
-            return Err(format!("packet sizes: from {from} to {to} B is no range"));
+            return Err(Invalid::new("packet sizes", format!("from {from} to {to} B"), "this is no range"));
         }
         Ok(())
     }
@@ -177,10 +180,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let mix = |parts: &[(u32, u32)]| Sizes::Mix { parts: parts.to_vec() }.check();
-        assert!(mix(&[]).unwrap_err().contains("1 to 64 sizes"));
-        assert!(mix(&[(64, 0)]).unwrap_err().contains("above zero"));
-        assert!(mix(&[(64, 1), (9001, 1)]).unwrap_err().contains("64 to 9000"));
-        assert!(Sizes::Uniform { from: 200, to: 100 }.check().unwrap_err().contains("no range"));
-        assert!(Sizes::Fixed { size: 63 }.check().unwrap_err().contains("64 to 9000"));
+        assert!(mix(&[]).unwrap_err().to_string().contains("1 to 64 sizes"));
+        assert!(mix(&[(64, 0)]).unwrap_err().to_string().contains("above zero"));
+        assert!(mix(&[(64, 1), (9001, 1)]).unwrap_err().to_string().contains("64 to 9000"));
+        assert!(Sizes::Uniform { from: 200, to: 100 }.check().unwrap_err().to_string().contains("no range"));
+        assert!(Sizes::Fixed { size: 63 }.check().unwrap_err().to_string().contains("64 to 9000"));
     }
 }

@@ -21,6 +21,7 @@ pub use window::{at_exit, window_tick};
 
 use crate::control::Config;
 use crate::memory::GuestRam;
+use crate::start_error::StartError;
 use crate::translate::Block;
 use crate::turns::Vcpu;
 use crate::vfio::{ControlDevice, Nics};
@@ -65,7 +66,7 @@ impl Run {
     ///
     /// # Errors
     /// One line that names what cannot be built.
-    pub fn new(config: &mut Config, cores: usize) -> Result<Self, String> {
+    pub fn new(config: &mut Config, cores: usize) -> Result<Self, StartError> {
         let (p, s) = (&config.platform, &config.run);
         let machine = Machine::new(p, cores, Nics::new(p, s)?);
         let pins = machine.nics.nics().slots.iter().map(|_| nics::Pin::default()).collect();

@@ -15,6 +15,7 @@ use server::serve_device;
 
 use crate::memory::GuestRam;
 use crate::run::Run;
+use crate::start_error::StartError;
 use std::os::fd::OwnedFd;
 use wiretime_hw::machine::Nics as Parts;
 use wiretime_hw::nic::Place;
@@ -38,7 +39,7 @@ pub trait PciDevice: Send {
 ///
 /// # Errors
 /// One line where a thread cannot start.
-pub fn serve(nics: Vec<OwnedFd>, control: OwnedFd, run: &Run) -> Result<(), String> {
+pub fn serve(nics: Vec<OwnedFd>, control: OwnedFd, run: &Run) -> Result<(), StartError> {
     for (i, fd) in nics.into_iter().enumerate() {
         let (parts, pages) = (run.machine.nics.parts(), run.machine.nics.mapped(i));
         serve_device((&format!("nic{i}"), fd), parts, pages, move |nics: &mut Parts<GuestRam>| &mut nics.slots[i])?;

@@ -2,6 +2,7 @@
 
 use super::PciDevice;
 use crate::memory::{GuestRam, SharedPages};
+use crate::start_error::StartError;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,14 +30,14 @@ impl Hold for Nics {
     }
 }
 
-fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -> Result<Slot<GuestRam>, String> {
+fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -> Result<Slot<GuestRam>, StartError> {
     let mut mac = s.mac;
     mac[5] = mac[5].wrapping_add(index as u8);
     let port = p.port(index);
     let cable = Cable::new(&s.load, index as u8, (port.link.rate, port.link.gap_bytes), mac)?;
     let mut nic = devices::port(p, index, (mac, pages.clone()), cable);
     if let Some(path) = &s.trace_file {
-        let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let file = File::open(path).map_err(|cause| StartError::NoTrace { path: path.clone(), cause })?;
         nic.cable_mut().set_source(Box::new(Trace::new(file)));
     }
     Ok(Slot::new(port.nic.interface, port.card, nic, GuestRam::default()))
@@ -47,7 +48,7 @@ impl Nics {
     ///
     /// # Errors
     /// One line that names what cannot be built.
-    pub fn new(p: &Platform, s: &RunSettings) -> Result<Self, String> {
+    pub fn new(p: &Platform, s: &RunSettings) -> Result<Self, StartError> {
         let page = |port: PortOf<'_>| SharedPages::new(shared_pages(port.nic.interface)).map(Arc::new);
         let pages = p.ports().map(page).collect::<Result<Vec<_>, _>>()?;
         let slots = pages.iter().enumerate().map(|(i, pages)| slot(p, i, s, pages)).collect::<Result<_, _>>()?;

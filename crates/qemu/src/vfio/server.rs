@@ -3,6 +3,7 @@
 use super::protocol::{self as p, Connection, Request};
 use super::PciDevice;
 use crate::memory::SharedPages;
+use crate::start_error::StartError;
 use nix::sys::socket::{accept, getsockname, UnixAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,7 @@ pub fn serve_device<T: Send + 'static>(
     owner: Arc<Mutex<T>>,
     pages: Option<Arc<SharedPages>>,
     select: impl (Fn(&mut T) -> &mut dyn PciDevice) + Send + 'static,
-) -> Result<(), String> {
+) -> Result<(), StartError> {
     std::thread::Builder::new()
         .name(format!("wiretime-{name}"))
         .spawn(move || {
@@ -49,7 +50,7 @@ pub fn serve_device<T: Send + 'static>(
             }
         })
         .map(|_| ())
-        .map_err(|e| format!("cannot start the {name} device's thread: {e}"))
+        .map_err(|cause| StartError::NoThread { device: name.to_owned(), cause })
 }
 
 /// Removes the socket's name, and its folder when this was the last: nothing stays behind if we are killed.

@@ -6,7 +6,7 @@ use super::super::frames::Kind;
 use super::super::load::Load;
 use super::super::sizes::{Lengths, Sizes};
 use super::{Draft, End, Wish};
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 
 /// See the module.
 pub struct Generator {
@@ -22,7 +22,7 @@ impl Generator {
     ///
     /// # Errors
     /// Where there are too many flows.
-    pub fn new(load: &Load) -> Result<Self, String> {
+    pub fn new(load: &Load) -> Result<Self, Invalid> {
         Ok(Self {
             lengths: Lengths::new(&load.sizes, load.seed ^ SIZES_SEED),
             picker: Picker::new(&load.flows, load.seed ^ FLOWS_SEED)?,

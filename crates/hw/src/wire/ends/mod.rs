@@ -18,7 +18,7 @@ use enum_dispatch::enum_dispatch;
 use generator::Generator;
 use player::Player;
 use requests::Requests;
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 
 /// The next packet, as an end makes it up.
 #[derive(Debug, Default)]
@@ -140,7 +140,7 @@ impl Ends {
     ///
     /// # Errors
     /// Where it cannot be.
-    pub fn new(load: &Load, destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(load: &Load, destination: [u8; 6]) -> Result<Self, Invalid> {
         Ok(if load.far {
             Far::default().into()
         } else if let Some(spec) = &load.iperf {

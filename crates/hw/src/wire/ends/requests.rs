@@ -5,7 +5,7 @@ use super::super::flows::{Flows, Picker};
 use super::super::key_value::{StoreClients, StoreLoad, StoreStats};
 use super::super::load::{Load, NOMINAL};
 use super::{Draft, End, Wish};
-use wiretime_base::Ps;
+use wiretime_base::{Invalid, Ps};
 
 /// See the module.
 pub struct Requests {
@@ -21,7 +21,7 @@ impl Requests {
     ///
     /// # Errors
     /// Where it cannot be.
-    pub fn new(spec: &StoreLoad, load: &Load, destination: [u8; 6]) -> Result<Self, String> {
+    pub fn new(spec: &StoreLoad, load: &Load, destination: [u8; 6]) -> Result<Self, Invalid> {
         Ok(Self {
             clients: StoreClients::new(spec, load.seed)?,
             destination,
