@@ -11,6 +11,8 @@ use crate::{Sorted, Time};
 #[derive(Clone, Debug, Default)]
 pub struct Calendar<T> {
     busy: Sorted<(T, T)>,
+    /// When the last of those forgotten ended.
+    forgotten: T,
     occupied: T,
 }
 
@@ -75,7 +77,17 @@ impl<T: Time> Calendar<T> {
 
     /// Nobody asks for a time before `t` any more: bookings that end by then are forgotten.
     pub fn reached(&mut self, t: T) {
-        self.busy.forget(|rest| rest[0].1 <= t);
+        let over = self.first_after(t);
+        if let Some(last) = over.checked_sub(1) {
+            self.forgotten = self.busy[last].1;
+            self.busy.forget(|rest| rest[0].1 <= t);
+        }
+    }
+
+    /// Whether nothing is booked after `t`.
+    #[must_use]
+    pub fn idle_from(&self, t: T) -> bool {
+        self.last_end() <= t
     }
 
     /// How long nothing has been booked when it is `t`: nothing in the middle of a booking.
@@ -85,13 +97,13 @@ impl<T: Time> Calendar<T> {
         if self.busy.get(i).is_some_and(|&(start, _)| start < t) {
             return T::ZERO;
         }
-        t - i.checked_sub(1).map_or(T::ZERO, |before| self.busy[before].1)
+        t - i.checked_sub(1).map_or(self.forgotten, |before| self.busy[before].1)
     }
 
     /// When the last booking ends: 0 for a resource never used.
     #[must_use]
     pub fn last_end(&self) -> T {
-        self.busy.last().map_or(T::ZERO, |&(_, end)| end)
+        self.busy.last().map_or(self.forgotten, |&(_, end)| end)
     }
 
     /// Total time booked, for utilisation.
@@ -146,6 +158,7 @@ mod tests {
             let (mut all, mut some) = (Calendar::default(), Calendar::default());
             for (arrival, service) in requests {
                 some.reached(Ps(arrival / 1000 * 1000));
+                prop_assert_eq!(some.idle_before(Ps(arrival)), all.idle_before(Ps(arrival)));
                 prop_assert_eq!(some.reserve(Ps(arrival), Ps(service)), all.reserve(Ps(arrival), Ps(service)));
             }
         }

@@ -129,12 +129,13 @@ pub struct Machine<H> {
     rings: Vec<(usize, Polled)>,
     /// When the next DMA write becomes visible.
     next_write: Ps,
-    /// Up to where bookings have been forgotten.
+    /// How often what is over is forgotten: no result depends on it.
+    pub forget_every: Ps,
+    /// Up to where it has been.
     forgotten: Ps,
 }
 
-/// How often what is over is forgotten. A PCIe link counts what it owes from before as sent (`io::pcie`): results depend on it
-/// by some nanoseconds.
+/// A compromise of the time that forgetting takes and longer lists take.
 const FORGET_EVERY: Ps = Ps::from_us(1);
 
 fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
@@ -156,6 +157,7 @@ impl<H: Hold> Machine<H> {
             span: 0..0,
             rings: Vec::new(),
             next_write: Ps::MAX,
+            forget_every: FORGET_EVERY,
             forgotten: Ps::ZERO,
         }
     }
@@ -257,7 +259,7 @@ impl<H: Hold> Machine<H> {
     /// All cores and devices stand at `t` or later: what nobody can ask for any more is forgotten, now and then.
     #[inline]
     pub fn reached(&mut self, t: Ps) {
-        if t >= self.forgotten + FORGET_EVERY {
+        if t >= self.forgotten.saturating_add(self.forget_every) {
             self.forget(t);
         }
     }

@@ -10,6 +10,7 @@
 
 use super::{cut, Host, IoStats};
 use crate::params;
+use std::ops::Range;
 use wiretime_base::{BitRate, Calendar, Ps, Return, Sorted, Window};
 
 const PAGE: u64 = 4096;
@@ -56,23 +57,33 @@ impl Direction {
         if t >= self.latest {
             (self.gone, self.latest) = (until, t);
         }
-        if from == until {
+        let waits = self.waits(t, from..until);
+        for o in &mut self.owed[from..until] {
+            o.sent = o.sent.min(t);
+        }
+        waits
+    }
+
+    /// What is left at `t` of these, if nothing else has been sent since the last booking before.
+    fn waits(&self, t: Ps, which: Range<usize>) -> Ps {
+        if which.is_empty() {
             return Ps::ZERO;
         }
         let (mut waits, mut at) = (Ps::ZERO, t - self.calendar.idle_before(t));
-        for o in self.owed[from..until].iter_mut().filter(|o| o.sent > t) {
+        for o in self.owed[which].iter().filter(|o| o.sent > t) {
             let left = waits - waits.min(o.since.saturating_sub(at));
             (waits, at) = (left + o.time, at.max(o.since));
-            o.sent = t;
         }
         waits.saturating_sub(t - at)
     }
 
-    /// What is owed from before `t` counts as sent: nearly always it has left, the link having been idle since.
+    /// Nobody asks for a time before `t` any more: what has been sent by then is forgotten.
     fn reached(&mut self, t: Ps) {
         self.calendar.reached(t);
+        let due = self.owed.count(|o| o.since <= t);
+        let all_left = self.calendar.idle_from(t) && self.waits(t, 0..due) == Ps::ZERO;
         let owed = self.owed.len();
-        self.owed.forget(|rest| rest[0].since < t);
+        self.owed.forget(|rest| rest[0].sent <= t || all_left && rest[0].since <= t);
         self.gone = self.gone.saturating_sub(owed - self.owed.len());
     }
 }
@@ -219,6 +230,7 @@ mod tests {
     use super::*;
     use crate::memory::MemorySystem;
     use crate::testing::platform;
+    use proptest::prelude::*;
 
     #[test]
     fn what_is_owed_goes_once_also_what_was_entered_late() {
@@ -235,6 +247,29 @@ mod tests {
         d.reached(Ps(100));
         d.owes(Ps(1200), Ps(3));
         assert_eq!(d.owed(Ps(1500)), Ps(3));
+    }
+
+    proptest! {
+        /// When and how often what is over is forgotten changes nothing.
+        #[test]
+        fn forgetting_changes_nothing(
+            mut steps in prop::collection::vec((0u64..20_000, 1u64..300, any::<bool>()), 1..200),
+        ) {
+            steps.sort_unstable_by_key(|s| s.0 / 1000);
+            let (mut all, mut some) = (Direction::default(), Direction::default());
+            for (t, time, packet) in steps {
+                some.reached(Ps(t / 1000 * 1000));
+                let book = |d: &mut Direction| {
+                    if !packet {
+                        d.owes(Ps(t), Ps(time));
+                        return Ps::ZERO;
+                    }
+                    let service = d.owed(Ps(t)) + Ps(time);
+                    d.calendar.reserve(Ps(t), service) + service
+                };
+                prop_assert_eq!(book(&mut some), book(&mut all));
+            }
+        }
     }
 
     #[test]

@@ -31,8 +31,6 @@ pub const LINE: u64 = 64;
 
 /// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
 pub(crate) const BEHIND: Ps = Ps::from_us(1);
-/// How often what is over is forgotten.
-const FORGET_EVERY: Ps = Ps::from_us(4);
 
 /// Into how many ways of the LLC a device's write is put, of those that the platform gives to devices; 0: past the caches.
 pub type DcaPolicy = fn(DmaRequester, usize) -> usize;
@@ -85,7 +83,6 @@ pub struct MemorySystem {
     l1d_latency: Cycles,
     l2_latency: Cycles,
     l2_inclusive: bool,
-    forgotten: Ps,
     dca_policy: DcaPolicy,
     /// What lines hold.
     pub objects: Objects,
@@ -102,7 +99,6 @@ impl MemorySystem {
             l1d_latency: p.l1d.latency.into(),
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
-            forgotten: Ps::ZERO,
             dca_policy: |_, ways| ways,
             objects: Objects::default(),
         }
@@ -115,10 +111,6 @@ impl MemorySystem {
 
     /// All cores and devices have reached `t`: bookings that none of them can reach any more are forgotten.
     pub fn reached(&mut self, t: Ps) {
-        if t < self.forgotten + FORGET_EVERY {
-            return;
-        }
-        self.forgotten = t;
         let t = t.saturating_sub(BEHIND);
         let cycle = self.clock.cycle_at_or_after(t);
         self.private.iter_mut().for_each(|p| p.reached(cycle, t));

@@ -233,7 +233,12 @@ pub struct Outcome {
 /// # Errors
 /// Where the load is refused.
 pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: bool) -> Result<Outcome, Invalid> {
-    let mut host = Host::new(p, load, ring, forwards)?;
+    Ok(measure_with(Host::new(p, load, ring, forwards)?, load, packets))
+}
+
+/// The same with this host, which nothing has been sent to.
+#[must_use]
+pub fn measure_with(mut host: Host, load: &Load, packets: u64) -> Outcome {
     let mean = load.sizes.mean();
     let duration = Ps((packets as f64 * mean * 8e12 / load.rate.bits_per_second() as f64) as u64);
     host.run(QUIET);
@@ -247,7 +252,7 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
     let bytes = accepted as f64 * mean;
     let sink = &books.sink.latencies;
     violations.extend(books.ledger.violations());
-    Ok(Outcome {
+    Outcome {
         packets: counts.offered,
         dma_drops: counts.dma_drop,
         core_drops: counts.core_drop,
@@ -259,5 +264,5 @@ pub fn measure(p: &Platform, load: &Load, packets: u64, ring: u32, forwards: boo
         latency_max_ns: sink.max().as_f64() / 1000.0,
         hops: books.journeys.hops(),
         violations,
-    })
+    }
 }
