@@ -84,12 +84,6 @@ impl<T: Time> Calendar<T> {
         }
     }
 
-    /// Whether nothing is booked after `t`.
-    #[must_use]
-    pub fn idle_from(&self, t: T) -> bool {
-        self.last_end() <= t
-    }
-
     /// How long nothing has been booked when it is `t`: nothing in the middle of a booking.
     #[must_use]
     pub fn idle_before(&self, t: T) -> T {

@@ -31,18 +31,17 @@ struct Unit {
 /// Splits `12.5GHz` into digits and unit and scales exactly (no floating point).
 fn parse(text: &str, what: &'static str, units: &[Unit]) -> Result<u64, QuantityError> {
     let allowed = || units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
-    let given = |text: &str| text.to_owned();
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (digits, unit) = (&text[..split], text[split..].trim());
     if unit.is_empty() {
-        return Err(QuantityError::NoUnit { what, text: given(text), allowed: allowed() });
+        return Err(QuantityError::NoUnit { what, text: text.to_owned(), allowed: allowed() });
     }
     let Some(unit) = units.iter().find(|u| u.name.eq_ignore_ascii_case(unit)) else {
-        let (text, unit) = (given(text), given(unit));
+        let (text, unit) = (text.to_owned(), unit.to_owned());
         return Err(QuantityError::UnknownUnit { what, text, unit, allowed: allowed() });
     };
-    let bad = || QuantityError::NoNumber { what, text: given(text), allowed: allowed() };
+    let bad = || QuantityError::NoNumber { what, text: text.to_owned(), allowed: allowed() };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if whole.is_empty() || fraction.contains('.') || fraction.len() > 12 {
         return Err(bad());
@@ -53,11 +52,11 @@ fn parse(text: &str, what: &'static str, units: &[Unit]) -> Result<u64, Quantity
         let parts = fraction.parse::<u64>().map_err(|_| bad())? as u128 * scale;
         let power = 10u128.pow(fraction.len() as u32);
         if parts % power != 0 {
-            return Err(QuantityError::TooFine { what, text: given(text) });
+            return Err(QuantityError::TooFine { what, text: text.to_owned() });
         }
         value += parts / power;
     }
-    u64::try_from(value).map_err(|_| QuantityError::TooLarge { what, text: given(text) })
+    u64::try_from(value).map_err(|_| QuantityError::TooLarge { what, text: text.to_owned() })
 }
 
 fn print(value: u64, units: &[Unit]) -> String {

@@ -81,7 +81,7 @@ impl Direction {
     fn reached(&mut self, t: Ps) {
         self.calendar.reached(t);
         let due = self.owed.count(|o| o.since <= t);
-        let all_left = self.calendar.idle_from(t) && self.waits(t, 0..due) == Ps::ZERO;
+        let all_left = self.calendar.last_end() <= t && self.waits(t, 0..due) == Ps::ZERO;
         let owed = self.owed.len();
         self.owed.forget(|rest| rest[0].sent <= t || all_left && rest[0].since <= t);
         self.gone = self.gone.saturating_sub(owed - self.owed.len());
