@@ -71,7 +71,7 @@ def test_a_program_is_kept_busy_by_another_host(tmp_path: Path) -> None:
         (("testpmd", "--peer", "hose"), "unknown peer 'hose'; did you mean host?"),
         (("testpmd", "--peer", "host", "--rate", "1Gbps"), "--rate: not with --peer host"),
         (("testpmd", "--peer", "host", "--ports", "2"), "--ports 2: one, with what is outside"),
-        (("iperf3", "--peer", "host", "--set", "system.quantum=1us"), "at most the lookahead, with another host"),
+        (("iperf3", "--peer", "host", "--set", "system.quantum=1us"), "system.quantum is 1us: at most the lookahead"),
     ],
 )
 def test_what_another_host_cannot_is_refused(arguments: tuple[str, ...], said: str) -> None:
