@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wiretime import paths, platforms, runs, vm
+from wiretime import boots, paths, platforms, runs, vm
 from wiretime.setup.guest import compile_c
 
 # A shell that starts the tests in the background lets all below ignore what some of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WIRETIME = [sys.executable, "-m", "wiretime"]
+# Tests run many guests: fewer of their boots are kept than a user's.
+os.environ.setdefault(boots.LIMIT_VARIABLE, "3GiB")
 
 
 def wiretime(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -184,10 +184,11 @@ def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
         f"{result['execution']['simulated_ns'] / 1e9:.2f} s",
         f"from power-on; {_measured(result)} measured after {load.time_text(run['warm_up'])}",
     )
+    kept = "kept " if host["boot"] == "kept" else ""
     row(
         "host",
         f"{host['wall_seconds']:.1f} s",
-        f"boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing",
+        f"{kept}boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing",
     )
     warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
     return Group(t, *warnings)

@@ -75,6 +75,8 @@ class Request:
     # A TAP of this machine, instead of either.
     tap: str | None = None
     trace: str | None = None
+    # Boots also where a state of it is kept; nothing in a result depends on it.
+    boot: bool = False
     # Of a user's own program.
     own: apps.Own = field(default_factory=apps.Own)
     # For the project's own tests; see the engine's settings.

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -16,6 +16,7 @@ import wiretime._native as _native
 from wiretime import (
     __version__,
     apps,
+    boots,
     far,
     files,
     iperf,
@@ -254,6 +255,17 @@ class Execution(NamedTuple):
     other: Execution | None = None
 
 
+class Took(NamedTuple):
+    """Host times of a run in seconds, until its guests stood ready, and where those came from.
+
+    The origin is ``own``: from power-on; ``made``: a kept boot, made for this run; or ``kept``: one that was there.
+    """
+
+    began: float
+    boot: float
+    origin: str
+
+
 def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> Execution:
     """Run.
 
@@ -263,9 +275,43 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     # A second host is told apart by where its memory lies, too.
     checks = [c for c in (checked, checked.other) if c is not None]
     guests = [guest(c.app, c.platform, c.command, with_symbols=c.settings["profile"]) for c in checks]
+    guests = [replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}) for n, g in enumerate(guests)]
+    began = time.monotonic()
+    booted = [] if r.boot else _booted(checks, guests, progress)
+    try:
+        there = [boot for boot in booted if boot is not None]
+        origin = "own" if not there else "made" if any(boot.made for boot in there) else "kept"
+        took = Took(began, time.monotonic() - began, origin)
+        return _execute(r, (checks, guests, booted), took, progress, options)
+    finally:
+        for boot in booted:
+            if boot is not None:
+                boot.release()
+
+
+def _booted(
+    checks: Sequence[Checked], guests: Sequence[vm.Guest], progress: vm.Progress | None
+) -> list[boots.Boot | None]:
+    """Return what guests go on from; those of two hosts boot side by side, as ever."""
+
+    def booted(n: int) -> boots.Boot | None:
+        return vm.booted(checks[n].platform, checks[n].settings, guests[n], progress if n == 0 else None)
+
+    return [booted(0)] if len(checks) == 1 else list(vm.at_once(booted, range(len(checks)), len(checks)))
+
+
+def _execute(
+    r: Request,
+    what: tuple[Sequence[Checked], Sequence[vm.Guest], Sequence[boots.Boot | None]],
+    took: Took,
+    progress: vm.Progress | None,
+    options: dict[str, Any],
+) -> Execution:
+    """Run guests, from their kept boots or from power-on."""
+    checks, guests, booted = what
     trials = options.get("on_trial") is not None
     wire: tuple[int | None, ...] = (None,)
-    if checked.other is not None:
+    if len(checks) > 1:
         wire = far.pair()
     elif r.tap is not None:
         wire = (far.open_tap(r.tap),)
@@ -274,24 +320,23 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         vm.Machine(
             c.platform,
             c.settings,
-            replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}),
+            g,
             trials=trials,
             capture=capture if n == 0 else None,
             far=wire[n],
+            boot=booted[n] if booted else None,
         )
         for n, (c, g) in enumerate(zip(checks, guests, strict=True))
     ]
-    began = time.monotonic()
     if len(machines) == 1:
         outcomes = [machines[0].run(progress, **options)]
     else:
         outcomes = list(far.both(machines[0], machines[1], progress, options))
-    wall = time.monotonic() - began
-    done = [_result(c, g, o, wall) for c, g, o in zip(checks, guests, outcomes, strict=True)]
+    done = [_result(c, g, o, took) for c, g, o in zip(checks, guests, outcomes, strict=True)]
     return done[0]._replace(other=done[1]) if len(done) > 1 else done[0]
 
 
-def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execution:
+def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, took: Took) -> Execution:
     """Return what one guest's run leaves, checked."""
     settings, app, command, trace = c.settings, c.app, c.command, c.trace
     if "result" not in outcome.message:
@@ -323,9 +368,11 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, wall: float) -> Execut
     check_ledger(result, outcome.console)
     traffic = host["traffic_seconds"] or 0.0
     figures = {
-        "wall_seconds": wall,
+        "wall_seconds": time.monotonic() - took.began,
+        "boot": took.origin,
         "mips": host["traffic_instructions"] / traffic / 1e6 if traffic else 0.0,
         **host,
+        "boot_seconds": host["boot_seconds"] + took.boot,
         "cpu_count": os.cpu_count(),
     }
     entries = (

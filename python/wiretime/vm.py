@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import wiretime._native as _native
-from wiretime import paths, platforms
+from wiretime import boots, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import guest, qemu
 from wiretime.setup.architecture import BOARD, REPEATABLE
@@ -59,6 +62,11 @@ KERNEL_ARGUMENTS = (
 FOLDER = "wiretime-run-"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
+# What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
+SEEN_OF_PLATFORM = ("system", "slot", "nic", "link")
+SEEN_OF_RUN = ("mac", "mapped_doorbells")
+# Starts that wait for the guest's driver.
+STARTS = ("receiver-ready", "sending")
 
 
 @dataclass
@@ -73,6 +81,28 @@ class Guest:
     files: Mapping[str, Path] = field(default_factory=dict)
     kernel_arguments: Sequence[str] = ()
     archives: Sequence[str] = ()
+
+    @cached_property
+    def initramfs(self) -> bytes:
+        """The archives that it is made of, with the run's own small one behind them."""
+        image = GUEST.folder()
+        base = b"".join((image / f"{name}.cpio").read_bytes() for name in ("base", *self.archives))
+        with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
+            stage = Path(folder)
+            text = "".join(f"{key}={quote(value)}\n" for key, value in self.settings.items())
+            (stage / "run.conf").write_text(text)
+            for target, content in self.texts.items():
+                (stage / target).write_text(content)
+            for target, source in self.files.items():
+                place = stage / target.lstrip("/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, place)
+            return base + guest.archive(stage)
+
+    @property
+    def command_line(self) -> str:
+        """What its kernel is told."""
+        return " ".join([*KERNEL_ARGUMENTS, *self.kernel_arguments])
 
 
 @dataclass
@@ -104,23 +134,6 @@ def anonymous(name: str, data: bytes = b"") -> int:
 def quote(text: str) -> str:
     """Quote for the guest's shell."""
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def initramfs(g: Guest) -> bytes:
-    """Return the archives that a guest is made of, with the run's own small one behind them."""
-    image = GUEST.folder()
-    base = b"".join((image / f"{name}.cpio").read_bytes() for name in ("base", *g.archives))
-    with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
-        stage = Path(folder)
-        text = "".join(f"{key}={quote(value)}\n" for key, value in g.settings.items())
-        (stage / "run.conf").write_text(text)
-        for target, content in g.texts.items():
-            (stage / target).write_text(content)
-        for target, source in g.files.items():
-            place = stage / target.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, place)
-        return base + guest.archive(stage)
 
 
 def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
@@ -165,6 +178,45 @@ def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None 
             raise
 
 
+def booted(
+    platform: Mapping[str, Any], run: Mapping[str, Any], g: Guest, progress: Progress | None = None
+) -> boots.Boot | None:
+    """Return the state of this guest when its devices are ready, for one run; makes it where nobody has.
+
+    ``None`` where there can be none. Whoever goes on from it releases it. Raises what ``Machine.run`` does.
+    """
+    usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
+    if not usual or run["start_at"] not in STARTS or not paths.engine().is_file():
+        return None
+    about = {
+        "command": g.settings["COMMAND"],
+        "engine": boots.known_hash_of(paths.engine()),
+        "qemu": QEMU.folder().name,
+        "guest": GUEST.folder().name,
+        "initramfs": hashlib.sha256(g.initramfs).hexdigest(),
+        "arguments": g.command_line,
+        "seed": run["load"]["seed"],
+        **{name: platform[name] for name in SEEN_OF_PLATFORM},
+        **{name: run[name] for name in SEEN_OF_RUN},
+    }
+    try:
+        boot = boots.Boot(about)
+    except OSError as e:
+        print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
+        return None
+    try:
+        if not boot.there and not boot.none:
+            # What is outside comes when the guest is there.
+            Machine(platform, {**run, "far": "none", "trace_file": None}, g, boot=boot).run(progress)
+    except BaseException:
+        boot.release()
+        raise
+    if boot.there:
+        return boot
+    boot.release()
+    return None
+
+
 class Machine:
     """A QEMU command line and its descriptors."""
 
@@ -180,7 +232,9 @@ class Machine:
         trials: bool = False,
         capture: Path | None = None,
         far: int | None = None,
+        boot: boots.Boot | None = None,
     ):
+        """``boot`` is the state that the guest goes on from, or where there is none yet, what keeps it."""
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
         image = GUEST.folder()
@@ -190,8 +244,11 @@ class Machine:
         self._fds: list[int] = []
         config = json.dumps({"platform": platform, "run": dict(run)}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
-        self.initrd = self._keep(anonymous("wiretime-initrd", initramfs(g)))
-        self.console = self._keep(anonymous("wiretime-console"))
+        self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))
+        kept = boot if boot and boot.there else None
+        self.keeps = boot if boot and not boot.there else None
+        self.console = self._keep(anonymous("wiretime-console", kept.console() if kept else b""))
+        self.monitor = boots.Monitor() if self.keeps else None
         self.capture = self._file(capture) if capture else -1
         self._process: subprocess.Popen[bytes] | None = None
         # What is at the far end of the wire; its owner is this machine from here on.
@@ -236,10 +293,22 @@ class Machine:
                 f"output={output}",
                 *([f"input={asked}"] if trials else []),
                 *([f"capture={self.capture}"] if capture else []),
+                *(["keep=1"] if self.monitor else []),
+                *([f"state={kept.path / 'engine.json'}"] if kept else []),
                 *outside,
             ]
         )
-        serial = ["-serial", "mon:stdio"] if interactive else ["-serial", f"file:/proc/self/fd/{self.console}"]
+        # What the guest had printed when its state was kept stays before what it prints.
+        console = f"file,id=console,path=/proc/self/fd/{self.console},append=on"
+        serial = ["-serial", "mon:stdio"] if interactive else ["-chardev", console, "-serial", "chardev:console"]
+        state = []
+        if self.monitor:
+            theirs = self._keep(os.dup(self.monitor.theirs.fileno()))
+            # Whoever continues is to run, though this one stands still meanwhile.
+            running = ["-global", "migration.store-global-state=off"]
+            state = ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
+        elif kept:
+            state = ["-incoming", f"file:{kept.path / 'qemu'}"]
         self.command = [
             *qemu.command(self.qemu_root),
             "-M",
@@ -263,7 +332,7 @@ class Machine:
             "-initrd",
             f"/proc/self/fd/{self.initrd}",
             "-append",
-            " ".join([*KERNEL_ARGUMENTS, *g.kernel_arguments]),
+            g.command_line,
             "-display",
             "none",
             "-nic",
@@ -271,6 +340,7 @@ class Machine:
             "-no-reboot",
             *([] if interactive else ["-monitor", "none"]),
             *serial,
+            *state,
             *devices,
             "-plugin",
             plugin,
@@ -294,6 +364,8 @@ class Machine:
                 os.close(fd)
         self._fds.clear()
         self._folder.cleanup()
+        if self.monitor:
+            self.monitor.close()
 
     def console_text(self) -> str:
         """Return what the guest has printed."""
@@ -356,6 +428,10 @@ class Machine:
                         elif "trial" in message:
                             following = on_trial(message["trial"]) if on_trial else None
                             os.write(self.input, (json.dumps(following) + "\n").encode())
+                        elif "keep" in message:
+                            if self.keeps and self.monitor:
+                                self.keeps.keep(message["keep"], self.console_text().encode(), self.monitor)
+                            return Outcome(message, self.console_text())
                         elif "refused" in message:
                             raise WiretimeError(f"a trial was refused: {message['refused']}")
                         else:

@@ -169,6 +169,23 @@ impl Experiment {
         }
     }
 
+    /// Whether the guest boots, untimed.
+    #[must_use]
+    pub fn booting(&self) -> bool {
+        self.stage == Stage::Boot && self.settings.timing != Timing::Always
+    }
+
+    /// Windows and idle jumps so far.
+    #[must_use]
+    pub fn ticks(&self) -> u32 {
+        self.clocks.ticks
+    }
+
+    /// As if there had been so many.
+    pub fn set_ticks(&mut self, ticks: u32) {
+        self.clocks.ticks = ticks;
+    }
+
     /// Whether cycles are charged to blocks now.
     #[inline]
     #[must_use]

@@ -4,6 +4,8 @@
 //!
 //! Left out: I/O BARs, expansion ROM, bridges.
 
+use std::ops::Range;
+
 /// A memory BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
@@ -193,6 +195,12 @@ impl ConfigSpace {
         self.bytes.len() as u64
     }
 
+    /// All of them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The BARs.
     #[must_use]
     pub fn bars(&self) -> &[Bar] {
@@ -236,6 +244,17 @@ impl ConfigSpace {
         base[..bar.width()].copy_from_slice(&self.bytes[bar.at()..][..bar.width()]);
         let base = u64::from_le_bytes(base) & !0xf;
         (self.bytes[COMMAND] & 2 != 0 && base != 0).then_some(base)
+    }
+
+    /// Where the capability for messages is, if there is one.
+    pub const MESSAGES: usize = MSIX_AT as usize;
+
+    /// Where the table of messages stands, 16 bytes each; `None` as for its BAR, or where there is none.
+    #[must_use]
+    pub fn message_table(&self) -> Option<Range<u64>> {
+        let msix = self.msix?;
+        let begin = self.bar_address(msix.bar)?.saturating_add(msix.table.into());
+        Some(begin..begin.saturating_add(16 * u64::from(msix.vectors)))
     }
 }
 
@@ -322,6 +341,10 @@ mod tests {
         c.write(0x1c, &0x47u32.to_le_bytes());
         assert_eq!(c.bar_address(2), Some(0x44_0000_0000), "aligned to its size");
         assert_eq!((word(&c, 0x70) >> 16, word(&c, 0x74), word(&c, 0x78)), (2047, 0x10000, 0x18000));
+        let table = 0xffff_ffff_fffc_0000 + 0x10000;
+        assert_eq!(c.message_table(), Some(table..table + 0x8000));
+        c.write(4, &[0]);
+        assert_eq!(c.message_table(), None, "memory access is off");
         assert_eq!((word(&c, 0x100), word(&c, 0x144), word(&c, 0x148)), (0x1442_0001, 0x0001_0003, 0x1122_3344));
         assert_eq!(word(&c, 4093) >> 24, 0xff, "beyond the end");
     }

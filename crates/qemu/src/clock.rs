@@ -2,6 +2,7 @@
 
 use crate::engine::engine;
 use crate::internals;
+use crate::kept;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -16,6 +17,9 @@ static ADVANCING: AtomicBool = AtomicBool::new(false);
 /// The next read is a guest instruction's.
 static GUEST_READS: AtomicBool = AtomicBool::new(false);
 static LAST_GUEST_READ: AtomicI64 = AtomicI64::new(0);
+
+/// The machine stands still while its state is kept or brought back: every thread sees published time.
+static STANDS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static IN_TCG: Cell<bool> = const { Cell::new(false) };
@@ -38,6 +42,9 @@ pub fn published() -> Ps {
 /// Other threads see power-on: an event loop that saw time pass would wake for every timer of the guest, and run it. What
 /// a thread arms for later (the monitor's power button at the console) happens at once.
 pub extern "C" fn get() -> i64 {
+    if STANDS.load(Relaxed) {
+        return PUBLISHED.load(Relaxed);
+    }
     if !IN_TCG.with(Cell::get) {
         return 0;
     }
@@ -52,6 +59,23 @@ pub extern "C" fn get() -> i64 {
     let read = LAST_GUEST_READ.load(Relaxed).max(local);
     LAST_GUEST_READ.store(read, Relaxed);
     read
+}
+
+/// Published time is all that there is, or not any more.
+pub fn stand_still(still: bool) {
+    STANDS.store(still, Relaxed);
+}
+
+/// The clock, to be kept: published, the running vCPU's, and the last that a guest has read, in ns.
+pub fn reading() -> [i64; 3] {
+    [&PUBLISHED, &LOCAL, &LAST_GUEST_READ].map(|t| t.load(Relaxed))
+}
+
+/// As it was.
+pub fn set_reading(ns: [i64; 3]) {
+    for (time, ns) in [&PUBLISHED, &LOCAL, &LAST_GUEST_READ].into_iter().zip(ns) {
+        time.store(ns, Relaxed);
+    }
 }
 
 /// The running vCPU stands at `t`.
@@ -105,6 +129,14 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         return;
     }
     let e = engine();
+    if e.turns.keeping {
+        really_wait();
+        return;
+    }
+    if let Some(state) = e.boot.continued() {
+        e.turns.must_advance = false;
+        kept::go_on(e, &state);
+    }
     crate::execute::finish_all(e);
     // Without progress of the guest, let go of the big lock now and then, or the main loop cannot shut QEMU down.
     e.turns.dry_waits = if e.turns.blocks_at_wait == e.turns.blocks { e.turns.dry_waits + 1 } else { 0 };
@@ -118,11 +150,13 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
     let now = e.vcpus.iter().map(|v| v.local).fold(published().max(e.turns.window_start), Ps::max);
     advance_to(now);
     e.run.update_irq();
+    e.turns.asleep = true;
     // SAFETY: plain query.
     while unsafe { internals::all_cpu_threads_idle() } {
         let timer = next_timer();
         let device = e.run.next_device_time(timer);
         let Some(t) = [timer, device].into_iter().flatten().min() else {
+            e.turns.asleep = false;
             really_wait();
             return;
         };
@@ -141,10 +175,13 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         advance_to(t);
         e.run.update_irq();
         crate::run::window_tick(e, t);
+        if e.turns.keeping {
+            really_wait();
+            return;
+        }
     }
-    e.turns.restart_at(published());
-    e.turns.must_advance = false;
-    e.turns.irq_due = false;
+    e.turns.asleep = false;
+    e.turns.wake_up(published());
 }
 
 /// While a person sits at the console, idle time passes at host speed.

@@ -1,5 +1,6 @@
 //! What comes in: the configuration, and descriptors that the caller passed; no file is named or left behind.
 
+use crate::kept::Boot;
 use crate::start_error::StartError;
 use serde::Deserialize;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -27,11 +28,13 @@ pub struct Config {
     pub capture: Option<OwnedFd>,
     /// The far end of the wire.
     pub far: Option<OwnedFd>,
+    /// Whether the boot is to be kept, or one that was kept goes on.
+    pub boot: Boot,
 }
 
 impl Config {
     /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
-    /// `input=FD`, `capture=FD` and `far=FD`.
+    /// `input=FD`, `capture=FD` and `far=FD`; `keep=1` where the boot is to be kept, `state=FILE` where one goes on.
     pub fn load(args: &[String]) -> Result<Self, StartError> {
         let value = |key: &str| {
             args.iter()
@@ -56,6 +59,14 @@ impl Config {
             input: if value("input").is_ok() { Some(fd("input")?) } else { None },
             capture: if value("capture").is_ok() { Some(fd("capture")?) } else { None },
             far: if value("far").is_ok() { Some(fd("far")?) } else { None },
+            boot: match (value("state"), value("keep")) {
+                (Ok(path), _) => {
+                    let text = std::fs::read_to_string(path).map_err(StartError::Unreadable)?;
+                    Boot::Continues(serde_json::from_str(&text)?)
+                }
+                (_, Ok(_)) => Boot::Keeps,
+                _ => Boot::Plain,
+            },
         })
     }
 }

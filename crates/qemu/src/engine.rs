@@ -3,6 +3,7 @@
 use crate::api::{self, Info};
 use crate::control::Config;
 use crate::internals::{self, Cpu};
+use crate::kept::Boot;
 use crate::run::Run;
 use crate::start_error::StartError;
 use crate::translate::Blocks;
@@ -11,6 +12,7 @@ use crate::vfio;
 use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void, CStr};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wiretime_experiment::Channel;
 use wiretime_isa::{AArch64, Isa, Registers};
 
@@ -28,6 +30,7 @@ pub struct Engine {
     pub blocks: Blocks,
     pub run: Run,
     pub channel: Channel,
+    pub boot: Boot,
     /// Those that the instruction set asks for.
     registers: [*mut c_void; REGISTERS],
     register_buffer: *mut api::GByteArray,
@@ -62,16 +65,28 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> 
     if config.run.chaos {
         std::thread::spawn(chaos);
     }
-    let run = Run::new(&mut config, info.smp_vcpus.max(1) as usize)?;
+    let mut run = Run::new(&mut config, info.smp_vcpus.max(1) as usize)?;
+    let mut turns = Turns::new(run.experiment.boot_quantum());
+    match &config.boot {
+        Boot::Plain => {}
+        Boot::Keeps => run.start_noting(),
+        Boot::Continues(state) => {
+            state.set_clock();
+            EARLY.store(true, Ordering::Release);
+            // Before anything else.
+            turns.must_advance = true;
+        }
+    }
     vfio::serve(config.nic_fds, config.control_fd, &run)?;
     let engine = Engine {
         id,
         current_cpu: ptr::null(),
         vcpus: Vec::new(),
-        turns: Turns::new(run.experiment.boot_quantum()),
+        turns,
         blocks: Blocks::default(),
         run,
         channel: Channel::new(config.output, config.input),
+        boot: config.boot,
         registers: [ptr::null_mut(); REGISTERS],
         // SAFETY: glib is part of QEMU.
         register_buffer: unsafe { api::g_byte_array_new() },
@@ -118,8 +133,10 @@ extern "C" fn reset_done(_: *mut c_void) {
 extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     let e = engine();
     if e.vcpus.is_empty() {
-        if let Err(problem) = internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
-            misfit(&problem.to_string());
+        take_time();
+        if matches!(e.boot, Boot::Continues(_)) {
+            // All vCPUs may sleep: then no block says so.
+            crate::clock::enter_tcg_thread();
         }
         match find_registers() {
             Ok(registers) => e.registers = registers,
@@ -134,8 +151,29 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     e.vcpus[index].cpu = unsafe { internals::qemu_get_cpu(index as i32) };
 }
 
+/// From now on the virtual clock is ours, if it is not yet.
+fn take_time() {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    if let Err(problem) = internals::take_time(crate::clock::get, crate::clock::set, crate::clock::wait) {
+        misfit(&problem.to_string());
+    }
+}
+
+/// A kept boot is to go on: time is taken before QEMU brings its state back, and runs timers by its own clock.
+static EARLY: AtomicBool = AtomicBool::new(false);
+
+/// QEMU connects to a device and waits for our answer, with the big lock held.
+pub fn connected() {
+    if EARLY.load(Ordering::Acquire) {
+        take_time();
+    }
+}
+
 /// Set when the first block runs.
-static VCPUS_RUN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static VCPUS_RUN: AtomicBool = AtomicBool::new(false);
 
 /// Self-test of determinism: kicks vCPUs at random host times, which must change nothing.
 fn chaos() {
@@ -143,7 +181,7 @@ fn chaos() {
     loop {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         std::thread::sleep(std::time::Duration::from_micros(200 + u64::from(state >> 16) % 2000));
-        if !VCPUS_RUN.load(std::sync::atomic::Ordering::Acquire) {
+        if !VCPUS_RUN.load(Ordering::Acquire) {
             continue;
         }
         // SAFETY: any thread may kick a vCPU that runs; an index beyond the last gives null.
@@ -205,7 +243,7 @@ impl Engine {
         if self.current_cpu.is_null() {
             self.current_cpu = internals::current_cpu_slot();
             crate::clock::enter_tcg_thread();
-            VCPUS_RUN.store(true, std::sync::atomic::Ordering::Release);
+            VCPUS_RUN.store(true, Ordering::Release);
         }
         // SAFETY: the TCG thread's own slot.
         let cpu = unsafe { *self.current_cpu };

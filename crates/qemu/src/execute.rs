@@ -4,6 +4,7 @@ use crate::api::{self, MemInfo};
 use crate::clock;
 use crate::engine::{engine, Engine, Guest};
 use crate::internals::{self, Cpu, RunData};
+use crate::kept;
 use crate::translate::{Block, InsnRef};
 use crate::turns;
 use std::ffi::{c_int, c_uint, c_void};
@@ -63,7 +64,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
 /// Leaves the block without executing it. Does not return: nothing here may need unwinding.
 fn leave(e: &mut Engine, running: usize) {
     let cpu = e.vcpus[running].cpu;
-    if e.turns.must_advance && !e.turns.work_queued {
+    if e.turns.must_advance && !e.turns.work_queued && !e.turns.keeping {
         e.turns.work_queued = true;
         // SAFETY: queues work for the TCG thread, run when this vCPU has left.
         unsafe { internals::async_run_on_cpu(cpu, due_work, RunData { value: 0 }) };
@@ -79,6 +80,11 @@ fn leave(e: &mut Engine, running: usize) {
 /// Runs due timers and drives the interrupt line, in the TCG thread with the big lock held.
 extern "C" fn due_work(_: Cpu, _: RunData) {
     let e = engine();
+    if let Some(state) = e.boot.continued() {
+        e.turns.work_queued = false;
+        kept::go_on(e, &state);
+        return;
+    }
     let start = e.turns.window_start;
     clock::advance_to(start);
     let e = engine();

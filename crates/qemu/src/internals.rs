@@ -7,7 +7,7 @@
 #![allow(missing_docs)]
 
 use crate::start_error::StartError;
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::sync::OnceLock;
 
 /// QEMU's `run_on_cpu_data`.
@@ -22,6 +22,8 @@ pub type CondWait = extern "C" fn(*mut c_void, *mut c_void, *const c_char, c_int
 pub type Cpu = *mut c_void;
 
 const CLOCK_VIRTUAL: c_int = 1;
+/// Of a PCI Express function's configuration space.
+const CONFIG_LIMIT: u32 = 4096;
 
 extern "C" {
     fn object_class_by_name(name: *const c_char) -> *mut c_void;
@@ -36,6 +38,16 @@ extern "C" {
     fn bql_lock_impl(file: *const c_char, line: c_int);
     fn pci_set_irq(device: *mut c_void, level: c_int);
     fn msix_notify(device: *mut c_void, vector: c_uint);
+    fn pci_host_config_write_common(device: *mut c_void, offset: u32, limit: u32, value: u32, length: u32);
+    fn address_space_rw(
+        space: *const c_void,
+        address: u64,
+        attributes: u64,
+        buffer: *mut u8,
+        length: u64,
+        write: bool,
+    ) -> u32;
+    static address_space_memory: c_void;
 
     pub fn qemu_get_cpu(index: c_int) -> Cpu;
     pub fn cpu_exit(cpu: Cpu);
@@ -196,6 +208,29 @@ pub fn bql_lock() {
 pub fn device(path: &CStr) -> *mut c_void {
     // SAFETY: a lookup in QEMU's object tree.
     unsafe { object_resolve_path(path.as_ptr(), std::ptr::null_mut()) }
+}
+
+/// The PCI device of a NIC.
+pub fn nic(index: usize) -> *mut c_void {
+    device(&CString::new(format!("/machine/peripheral/nic{index}0")).unwrap_or_default())
+}
+
+/// Writes a PCI device's configuration space as the guest does: `length` bytes, 1, 2 or 4.
+pub fn write_config(device: *mut c_void, offset: u32, value: u32, length: u32) {
+    // SAFETY: `device` is a PCIDevice; TCG thread, big lock held.
+    unsafe { pci_host_config_write_common(device, offset, CONFIG_LIMIT, value, length) };
+}
+
+/// Reads or writes a word at a physical address as the guest does; false where nothing answers.
+pub fn access_word(address: u64, word: &mut u32, write: bool) -> bool {
+    let mut bytes = word.to_le_bytes();
+    // SAFETY: the address space lives as long as QEMU; no attributes are the attributes of a plain access, 8 bytes by
+    // value; TCG thread.
+    let failed = unsafe {
+        address_space_rw(std::ptr::addr_of!(address_space_memory).cast(), address, 0, bytes.as_mut_ptr(), 4, write)
+    };
+    *word = u32::from_le_bytes(bytes);
+    failed == 0
 }
 
 /// Drives a PCI device's INTx line.

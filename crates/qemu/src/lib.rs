@@ -4,6 +4,7 @@
 //! - `clock`, `turns`: simulated time, timers, idle jumps, and which vCPU runs when.
 //! - `translate`, `execute`: what QEMU translates and executes, handed to the core models.
 //! - `vfio`: the vfio-user server through which QEMU sees our devices; `memory`: guest memory mapped for DMA.
+//! - `kept`: boots once: the state before the first packet, kept and continued.
 //! - `run`: the phases of a run; `control`: configuration in, progress and results out.
 //!
 //! One thread, QEMU's TCG thread, owns the engine. The vfio-user threads reach the devices through their own lock.
@@ -14,6 +15,7 @@ mod control;
 mod engine;
 mod execute;
 mod internals;
+mod kept;
 mod memory;
 mod run;
 mod start_error;

@@ -61,6 +61,10 @@ pub struct Turns {
     pub work_queued: bool,
     /// Between a `qemu_plugin_reset` and its completion nothing executes.
     pub switching: bool,
+    /// The state of the machine is being kept: nothing executes.
+    pub keeping: bool,
+    /// Every vCPU sleeps, and time jumps.
+    pub asleep: bool,
     pub blocks: u64,
     pub blocks_at_wait: u64,
     pub dry_waits: u32,
@@ -70,7 +74,7 @@ impl Turns {
     /// Whether nothing may execute now, whoever's turn it is.
     #[inline]
     pub fn held(&self) -> bool {
-        self.must_advance || self.irq_due || self.work_queued || self.switching
+        self.must_advance || self.irq_due || self.work_queued || self.switching || self.keeping
     }
 
     pub fn new(quantum: Ps) -> Self {
@@ -84,6 +88,8 @@ impl Turns {
             irq_due: false,
             work_queued: false,
             switching: false,
+            keeping: false,
+            asleep: false,
             blocks: 0,
             blocks_at_wait: 0,
             dry_waits: 0,
@@ -101,6 +107,12 @@ impl Turns {
         self.window_start = t - t % self.quantum;
         self.window_end = self.window_start + self.quantum;
         self.turn = 0;
+    }
+
+    /// The clock has jumped to `t`, where somebody runs again.
+    pub fn wake_up(&mut self, t: Ps) {
+        self.restart_at(t);
+        (self.must_advance, self.irq_due) = (false, false);
     }
 
     /// Changes the quantum; takes effect at the next window, whose start stays where the current one ends.
@@ -134,7 +146,7 @@ pub fn next_turn(e: &mut Engine) {
         let v = &e.vcpus[e.turns.turn];
         // SAFETY: a query on a live vCPU.
         let runs = v.local < e.turns.window_end && !unsafe { internals::cpu_thread_is_idle(v.cpu) };
-        if runs || e.turns.must_advance || e.turns.switching {
+        if runs || e.turns.must_advance || e.turns.switching || e.turns.keeping {
             return;
         }
     }
@@ -166,8 +178,13 @@ mod tests {
 
     #[test]
     fn anything_due_holds_everybody() {
-        let due: [fn(&mut Turns); 4] =
-            [|t| t.must_advance = true, |t| t.irq_due = true, |t| t.work_queued = true, |t| t.switching = true];
+        let due: [fn(&mut Turns); 5] = [
+            |t| t.must_advance = true,
+            |t| t.irq_due = true,
+            |t| t.work_queued = true,
+            |t| t.switching = true,
+            |t| t.keeping = true,
+        ];
         for set in due {
             let mut t = Turns::new(Ps(1));
             assert!(!t.held());

@@ -80,6 +80,9 @@ def request_of(
         typer.Option(metavar="NAME=VALUE", help="What a key-value store's clients do: keys, requests, key, value, ..."),
     ] = None,
     drop_classes: DropClasses = "wiretime",
+    boot: Annotated[
+        bool, typer.Option("--boot", help="Boot the guest also where its state is kept (see `wiretime cache`).")
+    ] = False,
 ) -> runs.Request:
     """Return the request that these options make."""
     return runs.Request(
@@ -104,6 +107,7 @@ def request_of(
         own=apps.Own(tuple(files or ()), role, kernel, hugepages),
         store=tuple(store or ()),
         drop_classes=drop_classes,
+        boot=boot,
     )
 
 

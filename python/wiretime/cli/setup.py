@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from wiretime import (
     apps,
+    boots,
     doctor,
     platforms,
     shell,
@@ -33,6 +35,27 @@ def setup_command(
 ) -> None:
     """Fetch and build what runs need. Does nothing where all is there."""
     steps.run(notes, update_lock=update_lock)
+
+
+@app.command("cache")
+def cache_command(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them that are not in use.")] = False,
+) -> None:
+    """List the guests whose boot is kept: later runs of the same guest go on from there."""
+    if clear:
+        gone = boots.prune(0)
+        screen.print(f"{gone} removed", highlight=False)
+        return
+    found = boots.entries()
+    total = sum(entry.size for entry in found)
+    most = boots.limit()
+    table = plain(f"{len(found)} boots, {total >> 20} of at most {most >> 20} MiB, in {boots.folder()}")
+    for column in ("state", "MiB", "used", "runs"):
+        table.add_column(column, justify="right" if column == "MiB" else "left")
+    for entry in found:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
+        table.add_row(entry.path.name[:12], str(entry.size >> 20), used, entry.command)
+    screen.print(table)
 
 
 @app.command("doctor")

@@ -39,7 +39,9 @@ pub struct Run {
     pub machine: Machine<Nics>,
     /// Interrupt pins of the NICs in QEMU, and interrupts raised, messages included.
     pins: Vec<nics::Pin>,
-    interrupts: u64,
+    pub interrupts: u64,
+    /// What devices are told is noted.
+    noted: bool,
     control: Arc<Mutex<ControlDevice>>,
     /// Translations of virtual addresses for accesses that QEMU does not show.
     pub translations: Translations,
@@ -47,17 +49,17 @@ pub struct Run {
     /// Guest memory, for page walks.
     ram: GuestRam,
     /// Instructions by vCPU, timed or counted, and a hash over what ran where.
-    instructions: Vec<u64>,
+    pub instructions: Vec<u64>,
     timed_instructions: u64,
-    hash: u64,
+    pub hash: u64,
     /// Processor time by kind, by vCPU, and how it is found.
-    times: Vec<Times>,
-    core_times: Vec<CoreTime>,
+    pub times: Vec<Times>,
+    pub core_times: Vec<CoreTime>,
     /// Cycles by block, where a profile is wanted.
     pub profile: Profile,
 }
 
-fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -75,6 +77,7 @@ impl Run {
             machine,
             pins,
             interrupts: 0,
+            noted: false,
             control: Arc::new(Mutex::new(ControlDevice::default())),
             translations: Translations::default(),
             ram: GuestRam::default(),

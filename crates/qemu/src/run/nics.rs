@@ -1,8 +1,9 @@
 //! How a run drives the NICs: register pages, time, interrupts.
 
 use super::Run;
+use crate::kept::{Input, Inputs};
 use crate::{clock, internals};
-use std::ffi::{c_void, CString};
+use std::ffi::c_void;
 use wiretime_base::Ps;
 use wiretime_hw::machine::Hold;
 use wiretime_hw::nic::SharedRegisters;
@@ -28,10 +29,30 @@ impl Run {
 
     /// Simulates the devices up to `end`.
     pub fn advance_devices(&mut self, end: Ps) {
+        if self.noted {
+            self.machine.nics.told().advances(end);
+        }
         self.experiment.advance(end, clock::published(), &mut self.machine);
+        self.see_memory();
+    }
+
+    /// Guest memory, as devices see it.
+    pub fn see_memory(&mut self) {
         if let Some(slot) = self.machine.nics.nics().slots.last() {
             self.ram = slot.guest;
         }
+    }
+
+    /// From now on what devices are told is noted.
+    pub fn start_noting(&mut self) {
+        self.noted = true;
+        self.machine.nics.told().inputs = Some(Inputs::default());
+    }
+
+    /// What they have been told.
+    pub fn stop_noting(&mut self) -> Option<Inputs> {
+        self.noted = false;
+        self.machine.nics.told().inputs.take()
     }
 
     /// All vCPUs sleep: when a device acts next, unless the timer at `timer` comes before.
@@ -52,13 +73,15 @@ impl Run {
                 let slot = &mut self.machine.nics.nics().slots[i];
                 (slot.pin(), std::iter::from_fn(|| slot.nic.take_message()).collect::<Vec<_>>())
             };
+            if self.noted && !vectors.is_empty() {
+                self.machine.nics.told().inputs.iter_mut().for_each(|inputs| inputs.add(Input::Messages(i)));
+            }
             let pin = &mut self.pins[i];
             if level == pin.level && vectors.is_empty() {
                 continue;
             }
             if pin.device.is_null() {
-                let path = CString::new(format!("/machine/peripheral/nic{i}0")).unwrap_or_default();
-                pin.device = internals::device(&path);
+                pin.device = internals::nic(i);
             }
             if pin.device.is_null() {
                 continue;
@@ -74,6 +97,22 @@ impl Run {
             for vector in vectors {
                 self.note_interrupt();
                 internals::notify(device, vector.into());
+            }
+        }
+    }
+
+    /// Levels of the pins.
+    pub fn levels(&self) -> Vec<bool> {
+        self.pins.iter().map(|pin| pin.level).collect()
+    }
+
+    /// As they were: QEMU's interrupt controller has them already.
+    pub fn set_levels(&mut self, levels: &[bool]) {
+        for (i, (pin, &level)) in self.pins.iter_mut().zip(levels).enumerate().filter(|(_, (_, &level))| level) {
+            pin.device = internals::nic(i);
+            pin.level = level;
+            if !pin.device.is_null() {
+                internals::set_irq(pin.device, level);
             }
         }
     }

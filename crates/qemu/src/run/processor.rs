@@ -7,6 +7,7 @@
 
 use crate::api;
 use crate::engine::{Engine, Guest};
+use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
 use wiretime_hw::memory::GuestMemory;
 use wiretime_isa::Isa;
@@ -22,7 +23,7 @@ const SOFT: usize = 2;
 const IRQ: usize = 3;
 
 /// How it is found what the time of one vCPU went to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CoreTime {
     next: Ps,
     last: Ps,

@@ -2,6 +2,7 @@
 
 use super::{lock, Run};
 use crate::engine::{engine, reinstrument, Engine, Guest};
+use crate::kept::{self, Boot};
 use crate::memory::GuestRam;
 use crate::vfio::{ControlDevice, GuestPhase, Nics};
 use serde_json::json;
@@ -59,6 +60,9 @@ impl Run {
 
 /// At the start of each window, and at each idle jump.
 pub fn window_tick(e: &mut Engine, t: Ps) {
+    if matches!(e.boot, Boot::Keeps) {
+        kept::look(e, t);
+    }
     let run = &mut e.run;
     let profile = run.experiment.settings.profile;
     if profile && lock(&run.control).exit.is_some() {

@@ -24,7 +24,7 @@ pub enum GuestPhase {
 /// | 0x8 | exit status of the application, plus 1 | 0 |
 /// | 0xc | a figure that the application reports | 0 |
 pub struct ControlDevice {
-    config: ConfigSpace,
+    pub config: ConfigSpace,
     pub mark: u32,
     pub phase: GuestPhase,
     pub exit: Option<u32>,

@@ -10,14 +10,12 @@ mod protocol;
 mod server;
 
 pub use control::{ControlDevice, GuestPhase};
-pub use nic::Nics;
+pub use nic::{Nics, Told};
 use server::serve_device;
 
-use crate::memory::GuestRam;
 use crate::run::Run;
 use crate::start_error::StartError;
 use std::os::fd::OwnedFd;
-use wiretime_hw::machine::Nics as Parts;
 use wiretime_hw::nic::Place;
 use wiretime_hw::pci::ConfigSpace;
 
@@ -41,8 +39,12 @@ pub trait PciDevice: Send {
 /// One line where a thread cannot start.
 pub fn serve(nics: Vec<OwnedFd>, control: OwnedFd, run: &Run) -> Result<(), StartError> {
     for (i, fd) in nics.into_iter().enumerate() {
-        let (parts, pages) = (run.machine.nics.parts(), run.machine.nics.mapped(i));
-        serve_device((&format!("nic{i}"), fd), parts, pages, move |nics: &mut Parts<GuestRam>| &mut nics.slots[i])?;
+        let (told, pages) = (run.machine.nics.shared(), run.machine.nics.mapped(i));
+        serve_device((&format!("nic{i}"), fd), told, pages, move |nics: &mut Told, answer| {
+            answer(&mut nics.function(i))
+        })?;
     }
-    serve_device(("control", control), run.control_device(), None, |control: &mut ControlDevice| control)
+    serve_device(("control", control), run.control_device(), None, |control: &mut ControlDevice, answer| {
+        answer(control)
+    })
 }

@@ -1,11 +1,14 @@
 //! The NICs as PCI functions of this process: their register pages, memory and traces, and one set of books together.
 
 use super::PciDevice;
+use crate::kept::{Input, Inputs};
 use crate::memory::{GuestRam, SharedPages};
 use crate::start_error::StartError;
 use std::fs::File;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wiretime_base::Ps;
 use wiretime_capture::Trace;
 use wiretime_experiment::{Role, RunSettings};
 use wiretime_hw::machine::{Hold, Nics as Parts, Slot};
@@ -14,19 +17,60 @@ use wiretime_hw::params::{Platform, PortOf};
 use wiretime_hw::pci::ConfigSpace;
 use wiretime_hw::wire::{Cable, Sink};
 
+/// The NICs, and what they are told while the guest boots.
+pub struct Told {
+    parts: Parts<GuestRam>,
+    /// While it is wanted.
+    pub inputs: Option<Inputs>,
+    pages: Vec<Arc<SharedPages>>,
+}
+
+impl Told {
+    /// A NIC as the guest reaches it: what it is told is noted.
+    pub fn function(&mut self, nic: usize) -> Function<'_> {
+        Function { slot: &mut self.parts.slots[nic], nic, inputs: self.inputs.as_mut(), pages: &self.pages[nic] }
+    }
+
+    /// Devices are simulated up to `end`.
+    pub fn advances(&mut self, end: Ps) {
+        let Some(inputs) = &mut self.inputs else { return };
+        self.pages.iter().enumerate().for_each(|(nic, pages)| inputs.look_at(nic, pages));
+        inputs.add(Input::Advance(end));
+    }
+}
+
+/// The NICs, for a while.
+pub struct Guard<'a>(MutexGuard<'a, Told>);
+
+impl Deref for Guard<'_> {
+    type Target = Parts<GuestRam>;
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0.parts
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0.parts
+    }
+}
+
 /// The NICs of the machine and their register pages, which servers of other threads reach too.
 #[derive(Clone)]
 pub struct Nics {
-    parts: Arc<Mutex<Parts<GuestRam>>>,
+    told: Arc<Mutex<Told>>,
     pages: Vec<Arc<SharedPages>>,
     mapped: bool,
 }
 
 impl Hold for Nics {
     type Memory = GuestRam;
-    type Guard<'a> = MutexGuard<'a, Parts<GuestRam>>;
+    type Guard<'a> = Guard<'a>;
+    #[inline]
     fn nics(&self) -> Self::Guard<'_> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        Guard(self.told())
     }
 }
 
@@ -55,12 +99,18 @@ impl Nics {
         let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
         let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
         let parts = Parts { slots, cards: DmaEngine::of_cards(p), books: devices::books(p, settings) };
-        Ok(Self { parts: Arc::new(Mutex::new(parts)), pages, mapped: s.mapped_doorbells })
+        let told = Arc::new(Mutex::new(Told { parts, inputs: None, pages: pages.clone() }));
+        Ok(Self { told, pages, mapped: s.mapped_doorbells })
+    }
+
+    /// With what they have been told.
+    pub fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What servers lock.
-    pub fn parts(&self) -> Arc<Mutex<Parts<GuestRam>>> {
-        self.parts.clone()
+    pub fn shared(&self) -> Arc<Mutex<Told>> {
+        self.told.clone()
     }
 
     /// The register pages of a NIC.
@@ -74,26 +124,47 @@ impl Nics {
     }
 }
 
-impl PciDevice for Slot<GuestRam> {
+/// A NIC as the guest reaches it.
+pub struct Function<'a> {
+    slot: &'a mut Slot<GuestRam>,
+    nic: usize,
+    inputs: Option<&'a mut Inputs>,
+    pages: &'a SharedPages,
+}
+
+impl Function<'_> {
+    fn note(&mut self, input: impl FnOnce(usize) -> Input) {
+        if let Some(inputs) = &mut self.inputs {
+            // What the guest has written there before, the device may look at now.
+            inputs.look_at(self.nic, self.pages);
+            inputs.add(input(self.nic));
+        }
+    }
+}
+
+impl PciDevice for Function<'_> {
     fn config(&mut self) -> &mut ConfigSpace {
         // The status bit is read by interrupt handlers: keep it current.
-        self.pin();
-        &mut self.config
+        self.slot.pin();
+        &mut self.slot.config
     }
 
     fn read(&mut self, place: Place, data: &mut [u8]) {
-        self.nic.read(place, data);
+        self.note(|nic| Input::Read(nic, place.bar, place.offset, data.len()));
+        self.slot.nic.read(place, data);
     }
 
     fn write(&mut self, place: Place, data: &[u8]) {
-        Slot::write(self, place, data);
+        self.note(|nic| Input::Write(nic, place.bar, place.offset, data.to_vec()));
+        self.slot.write(place, data);
     }
 
     fn reset(&mut self) {
-        self.nic.reset();
+        self.note(Input::Reset);
+        self.slot.nic.reset();
     }
 
     fn map_memory(&mut self, address: u64, size: u64, fd: OwnedFd, offset: u64) {
-        self.guest.map(address, size, &fd, offset);
+        self.slot.guest.map(address, size, &fd, offset);
     }
 }

@@ -23,7 +23,10 @@ const FLAG_CAPS: u32 = 8;
 const CAP_SPARSE_MMAP: u16 = 1;
 const REGION_INFO: u32 = 32;
 
-/// Serves the device that `select` finds in `owner` to the one client that connects to the listening socket `fd`, in a
+/// What is done with a device while it is at hand; `None` where that ends its connection.
+pub type Act<'a> = &'a mut dyn FnMut(&mut dyn PciDevice) -> Option<()>;
+
+/// Serves the device that `lend` finds in `owner` to the one client that connects to the listening socket `fd`, in a
 /// thread of its own. `pages`: those that the guest may access as memory.
 ///
 /// # Errors
@@ -32,7 +35,7 @@ pub fn serve_device<T: Send + 'static>(
     (name, fd): (&str, OwnedFd),
     owner: Arc<Mutex<T>>,
     pages: Option<Arc<SharedPages>>,
-    select: impl (Fn(&mut T) -> &mut dyn PciDevice) + Send + 'static,
+    lend: impl Fn(&mut T, Act<'_>) -> Option<()> + Send + 'static,
 ) -> Result<(), StartError> {
     std::thread::Builder::new()
         .name(format!("wiretime-{name}"))
@@ -44,7 +47,8 @@ pub fn serve_device<T: Send + 'static>(
             let connection = Connection(unsafe { OwnedFd::from_raw_fd(accepted) });
             while let Some(mut request) = connection.receive() {
                 let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
-                if answer(&connection, select(&mut owner), pages.as_deref(), &mut request).is_none() {
+                let mut act = |device: &mut dyn PciDevice| answer(&connection, device, pages.as_deref(), &mut request);
+                if lend(&mut owner, &mut act).is_none() {
                     break;
                 }
             }
@@ -72,6 +76,7 @@ fn answer(
 ) -> Option<()> {
     match r.command {
         p::VERSION => {
+            crate::engine::connected();
             let mut reply = vec![0; 4]; // version 0.0
             reply.extend_from_slice(br#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576}}"#);
             reply.push(0);

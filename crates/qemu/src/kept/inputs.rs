@@ -1,0 +1,124 @@
+//! What devices have been told while the guest boots: enough to bring new ones to the same state.
+//!
+//! Devices are simulated from what they are told and when, and from guest memory, which they only read before the first
+//! packet. So the same inputs, with the memory that the guest had at the end, make the same devices again, on whatever
+//! machine: in a few milliseconds, since nothing runs between the inputs.
+
+use crate::memory::{GuestRam, SharedPages};
+use crate::vfio::Nics;
+use serde::{Deserialize, Serialize};
+use wiretime_base::Ps;
+use wiretime_hw::machine::{Hold, Machine, Slot};
+use wiretime_hw::nic::{Place, SharedRegisters};
+
+/// One of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Input {
+    /// A trapped read of NIC, BAR, offset and length: it may clear what it reads.
+    Read(usize, u8, u64, usize),
+    /// A trapped write of NIC, BAR, offset and bytes.
+    Write(usize, u8, u64, Vec<u8>),
+    /// A function-level reset of a NIC.
+    Reset(usize),
+    /// A word of the pages of a NIC that the guest writes as memory, by its offset.
+    Page(usize, u64, u32),
+    /// Devices have been simulated up to here.
+    Advance(Ps),
+    /// Messages of a NIC have been taken.
+    Messages(usize),
+}
+
+/// A list of them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Inputs {
+    list: Vec<Input>,
+    /// What the pages hold, as last seen.
+    #[serde(skip)]
+    pages: Vec<Vec<u32>>,
+}
+
+fn words(pages: &SharedPages) -> impl Iterator<Item = u64> + '_ {
+    pages.place.range.clone().step_by(4)
+}
+
+impl Inputs {
+    /// Adds one.
+    pub fn add(&mut self, input: Input) {
+        // Simulated twice without anything new in between is simulated once.
+        if let (Input::Advance(to), Some(Input::Advance(last))) = (&input, self.list.last_mut()) {
+            *last = *to;
+        } else {
+            self.list.push(input);
+        }
+    }
+
+    /// What the guest has written to the pages of NIC `nic` since they were last looked at.
+    pub fn look_at(&mut self, nic: usize, pages: &SharedPages) {
+        if self.pages.len() <= nic {
+            self.pages.resize_with(nic + 1, Vec::new);
+        }
+        let seen = &mut self.pages[nic];
+        seen.resize(words(pages).count(), 0);
+        for (old, offset) in seen.iter_mut().zip(words(pages)) {
+            let new = pages.load(offset);
+            if new != *old {
+                *old = new;
+                self.list.push(Input::Page(nic, offset, new));
+            }
+        }
+    }
+
+    /// Tells the devices of a new machine all of it.
+    pub fn replay(&self, machine: &mut Machine<Nics>) {
+        for input in &self.list {
+            let slot = |nic: usize, act: &mut dyn FnMut(&mut Slot<GuestRam>)| {
+                machine.nics.nics().slots.get_mut(nic).map(act);
+            };
+            match input {
+                Input::Read(nic, bar, offset, length) => {
+                    let mut data = vec![0; *length];
+                    slot(*nic, &mut |s| s.nic.read(Place { bar: *bar, offset: *offset }, &mut data));
+                }
+                Input::Write(nic, bar, offset, data) => {
+                    slot(*nic, &mut |s| s.write(Place { bar: *bar, offset: *offset }, data));
+                }
+                Input::Reset(nic) => slot(*nic, &mut |s| s.nic.reset()),
+                Input::Page(nic, offset, value) => machine.nics.pages(*nic).store(*offset, *value),
+                Input::Advance(t) => {
+                    machine.advance(*t, true);
+                    machine.reached(*t);
+                }
+                Input::Messages(nic) => slot(*nic, &mut |s| while s.nic.take_message().is_some() {}),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wiretime_hw::nic::DevicePages;
+
+    #[test]
+    fn what_is_simulated_without_anything_new_is_one() {
+        let mut inputs = Inputs::default();
+        for t in [10, 20] {
+            inputs.add(Input::Advance(Ps(t)));
+        }
+        inputs.add(Input::Reset(0));
+        inputs.add(Input::Advance(Ps(30)));
+        let text = serde_json::to_string(&inputs).expect("plain words");
+        assert_eq!(text, r#"{"list":[{"Advance":20},{"Reset":0},{"Advance":30}]}"#);
+    }
+
+    #[test]
+    fn words_of_pages_are_noted_when_they_change_and_once() {
+        let pages = SharedPages::new(DevicePages { bar: 0, range: 0x2000..0x4000 }).expect("memory");
+        let mut inputs = Inputs::default();
+        inputs.look_at(1, &pages);
+        pages.store(0x3818, 7);
+        inputs.look_at(1, &pages);
+        inputs.look_at(1, &pages);
+        assert_eq!(serde_json::to_string(&inputs).expect("plain words"), r#"{"list":[{"Page":[1,14360,7]}]}"#);
+    }
+}

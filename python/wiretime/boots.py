@@ -1,0 +1,234 @@
+"""Boots once: states of guests that have booted, kept by all that they depend on, and continued by later runs.
+
+A state is a folder of the cache: QEMU's own (``qemu``: memory, cores, devices of the board), the engine's
+(``engine.json``) and what the guest had printed (``console``). It appears whole or not at all. Beside it is a lock:
+whoever makes the state has it alone, whoever continues from it shares it, so that two processes make it once and none
+goes that is in use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiretime import paths
+from wiretime.errors import WiretimeError
+from wiretime.setup.store import file_digest
+
+# The oldest go when there are more.
+LIMIT = 8 << 30
+LIMIT_VARIABLE = "WIRETIME_STATES_LIMIT"
+FOLDER_VARIABLE = "WIRETIME_STATES"
+POLL_SECONDS = 0.005
+# What a state depends on, and hashes of its files; none where there can be no state, since such a guest has sent
+# packets before all of its devices were ready.
+ABOUT = "about.json"
+# What is being made; what a killed process has left of it goes after an hour.
+NEW = ".new-"
+LEFT_SECONDS = 3600
+
+
+def folder() -> Path:
+    """Return where states are."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or paths.cache() / "states")
+
+
+@functools.cache
+def _hash_at(path: Path, _changed: int) -> str:
+    return file_digest(path)
+
+
+def known_hash_of(path: Path) -> str:
+    """Return the hash of a file that is asked for again and again, and hardly ever changes."""
+    return _hash_at(path, path.stat().st_mtime_ns)
+
+
+class Boot:
+    """The state of one kind of boot, for one run: there, or to be made for it."""
+
+    def __init__(self, about: Mapping[str, Any]):
+        """Take the lock of the state of all that it depends on: waits while another run boots the same."""
+        folder().mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
+        self.about = about
+        self.path = folder() / name
+        self._lock = os.open(folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        found = self._found()
+        if found is None:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            found = self._found()  # somebody may have made it meanwhile
+            if found is None:
+                shutil.rmtree(self.path, ignore_errors=True)
+            else:
+                fcntl.flock(self._lock, fcntl.LOCK_SH)
+        self.none = found == []
+        self.there = bool(found)
+        # Whether it has been made for this run.
+        self.made = False
+
+    def _found(self) -> list[str] | None:
+        """Return the files of the state: none where there can be none; ``None`` where there is nothing whole."""
+        try:
+            files: dict[str, str] = json.loads((self.path / ABOUT).read_text())["files"]
+            if any(file_digest(self.path / name) != expected for name, expected in files.items()):
+                return None
+            os.utime(self.path)
+        except (OSError, ValueError, KeyError):
+            return None
+        return list(files)
+
+    def console(self) -> bytes:
+        """Return what the guest had printed."""
+        return (self.path / "console").read_bytes()
+
+    def keep(self, state: Any, console: bytes, qemu: Monitor) -> None:
+        """Keep the state: the engine's, or none where there can be none; from then on others may go on from it, too."""
+        try:
+            with tempfile.TemporaryDirectory(prefix=NEW, dir=folder(), ignore_cleanup_errors=True) as name:
+                temporary = Path(name)
+                if state is not None:
+                    (temporary / "engine.json").write_text(json.dumps(state))
+                    (temporary / "console").write_bytes(console)
+                    qemu.save(temporary / "qemu")
+                hashes = {f.name: file_digest(f) for f in temporary.iterdir()}
+                (temporary / ABOUT).write_text(json.dumps({**self.about, "files": hashes}, indent=1) + "\n")
+                temporary.rename(self.path)
+        except OSError as e:
+            # A full disk ends no run.
+            print(f"wiretime: the boot is not kept: {e.strerror}", file=sys.stderr)
+            return
+        self.there, self.none, self.made = state is not None, state is None, True
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        prune()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A state of the cache."""
+
+    path: Path
+    size: int
+    used: float
+
+    @property
+    def command(self) -> str:
+        """What runs in the guest."""
+        try:
+            return str(json.loads((self.path / ABOUT).read_text())["command"])
+        except (OSError, ValueError, KeyError):
+            return "?"
+
+
+def entries() -> list[Entry]:
+    """Return all states, the one used last first."""
+    found = []
+    for path in folder().glob("*") if folder().is_dir() else ():
+        if path.is_dir() and not path.name.startswith("."):
+            try:
+                size = sum(f.stat().st_blocks * 512 for f in path.iterdir())
+                found.append(Entry(path, size, path.stat().st_mtime))
+            except FileNotFoundError:
+                continue
+    return sorted(found, key=lambda e: -e.used)
+
+
+def limit() -> int:
+    """Return how many bytes of states are kept."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return LIMIT
+    import wiretime._native as _native
+
+    try:
+        return _native.parse_size(text)
+    except ValueError as e:
+        raise WiretimeError(f"{LIMIT_VARIABLE}: {e}") from None
+
+
+def _remove(path: Path) -> bool:
+    """Remove a state unless somebody uses it."""
+    lock = os.open(folder() / f"{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+        return True
+    finally:
+        os.close(lock)
+
+
+def prune(most: int | None = None) -> int:
+    """Remove what was used longest ago until no more than ``most`` bytes are left; returns how many states went."""
+    left = limit() if most is None else most
+    gone = 0
+    for entry in entries():
+        left -= entry.size
+        if left < 0:
+            gone += _remove(entry.path)
+    # What a killed process left half made.
+    for path in folder().glob(f"{NEW}*"):
+        if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+    return gone
+
+
+class Monitor:
+    """QEMU's monitor (QMP), by which its state is kept."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = socket.socketpair()
+        self._lines: Iterator[str] | None = None
+
+    def _do(self, command: str, **arguments: Any) -> Any:
+        if self._lines is None:
+            self._lines = iter(self._ours.makefile("r"))
+            next(self._lines)  # its greeting
+            self._do("qmp_capabilities")
+        request = {"execute": command, **({"arguments": arguments} if arguments else {})}
+        self._ours.sendall((json.dumps(request) + "\n").encode())
+        for line in self._lines:
+            answer = json.loads(line)
+            if "return" in answer:
+                return answer["return"]
+            if "error" in answer:
+                raise OSError(0, f"{command}: {answer['error']['desc']}")
+        raise OSError(0, "QEMU has ended")
+
+    def save(self, path: Path) -> None:
+        """Stop QEMU and save its state."""
+        self._do("stop")
+        self._do("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        self._do("migrate", uri=f"file:{path}")
+        while True:
+            now = self._do("query-migrate")
+            if now.get("status") == "completed":
+                break
+            if now.get("status") in ("failed", "cancelled"):
+                raise OSError(0, now.get("error-desc", "QEMU could not save its state"))
+            time.sleep(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._ours.close()
+        self.theirs.close()

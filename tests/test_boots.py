@@ -1,0 +1,208 @@
+"""Boots once: what is kept, found again, and thrown away; a run that goes on from there is the run that boots."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import wiretime
+from wiretime import boots
+from wiretime.errors import WiretimeError
+
+SHORT = ("--duration", "200us", "--warmup", "50us")
+ABOUT = {"command": "program", "seed": 1}
+
+
+class Qemu(boots.Monitor):
+    """Saves a file of a mebibyte, or fails."""
+
+    def __init__(self, problem: OSError | None = None) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(b"\1" * (1 << 20))
+        if self.problem:
+            raise self.problem
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(boots.FOLDER_VARIABLE, str(tmp_path / "states"))
+    monkeypatch.delenv(boots.LIMIT_VARIABLE, raising=False)
+    return tmp_path / "states"
+
+
+def keep(seed: int) -> boots.Boot:
+    boot = boots.Boot({**ABOUT, "seed": seed})
+    assert not boot.there
+    boot.keep({"inputs": []}, b"console", Qemu())
+    assert boot.there and boot.made
+    boot.release()
+    return boot
+
+
+def is_there(seed: int) -> bool:
+    boot = boots.Boot({**ABOUT, "seed": seed})
+    boot.release()
+    return boot.there
+
+
+def test_a_state_is_found_again_by_what_it_depends_on() -> None:
+    keep(1)
+    again, other = boots.Boot({**ABOUT, "seed": 1}), boots.Boot({**ABOUT, "seed": 2})
+    assert (again.there, again.console(), other.there) == (True, b"console", False)
+    assert json.loads((again.path / "engine.json").read_text()) == {"inputs": []}
+    assert [(e.command, e.size >= 1 << 20) for e in boots.entries()] == [("program", True)]
+
+
+def test_whoever_comes_second_waits_for_the_first() -> None:
+    first = boots.Boot(ABOUT)
+    found: list[boots.Boot] = []
+    second = threading.Thread(target=lambda: found.append(boots.Boot(ABOUT)))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive() and not found
+    first.keep({}, b"", Qemu())
+    second.join(10)
+    third = boots.Boot(ABOUT)
+    assert found[0].there and third.there, "both go on from it at once"
+
+
+def test_a_run_that_is_killed_leaves_the_next_one_to_boot(cache: Path) -> None:
+    first = boots.Boot(ABOUT)
+    first.release()  # as the kernel does for a process that has ended
+    (cache / ".new-left").mkdir()
+    second = boots.Boot(ABOUT)
+    assert not second.there and boots.entries() == []
+    os.utime(cache / ".new-left", (0, 0))
+    second.keep({}, b"", Qemu())
+    assert not (cache / ".new-left").exists()
+
+
+def test_a_guest_without_such_a_state_is_remembered_too() -> None:
+    boots.Boot(ABOUT).keep(None, b"", Qemu())
+    again = boots.Boot(ABOUT)
+    assert (again.none, again.there, again.made) == (True, False, False)
+
+
+def test_a_full_disk_ends_no_run(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    boot = boots.Boot(ABOUT)
+    boot.keep({}, b"", Qemu(OSError(28, "No space left on device")))
+    assert not boot.there
+    boot.release()
+    assert not boots.Boot(ABOUT).there
+    assert "the boot is not kept: No space left on device" in capfd.readouterr().err
+    assert [p for p in cache.iterdir() if p.is_dir()] == []
+
+
+def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(boots.LIMIT_VARIABLE, "2500KiB")
+    for seed in (1, 2):
+        os.utime(keep(seed).path, (seed, seed))
+    used = boots.Boot({**ABOUT, "seed": 1})  # makes it the youngest
+    assert used.there
+    keep(3)
+    assert (is_there(1), is_there(3)) == (True, True)
+    assert len(boots.entries()) == 2
+    # What is in use stays, whatever the limit.
+    assert boots.prune(0) == 1
+    assert [e.path for e in boots.entries()] == [used.path]
+    used.release()
+    assert boots.prune(0) == 1
+
+
+def test_a_folder_that_cannot_be_written_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(boots.FOLDER_VARIABLE, str(tmp_path / "file"))
+    done = wiretime("run", "testpmd", *SHORT, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0 and "boots are not kept: " in done.stderr, done.stderr
+
+
+def test_an_unreadable_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(boots.LIMIT_VARIABLE, "much")
+    with pytest.raises(WiretimeError, match=f"{boots.LIMIT_VARIABLE}: .*much"):
+        boots.limit()
+
+
+def run(folder: Path, *args: str) -> tuple[dict[str, bytes], str]:
+    """Results of a run, and where its boot came from."""
+    done = wiretime("run", *args, "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    names = ("result.json", "console.log", "peer/result.json")
+    results = {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+    host: dict[str, Any] = json.loads((folder / "host.json").read_text())
+    return results, host["boot"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("testpmd", *SHORT),
+        ("l3fwd", "--nic", "82599", "--cores", "2", "--queues", "2", *SHORT),
+        ("testpmd", "--app-args", "--forward-mode=txonly", *SHORT),
+    ],
+    ids=lambda args: " ".join(args[:3]),
+)
+def test_a_run_that_goes_on_is_the_run_that_boots(tmp_path: Path, args: tuple[str, ...]) -> None:
+    booted, origin = run(tmp_path / "booted", *args, "--boot")
+    assert origin == "own" and boots.entries() == []
+    first, origin = run(tmp_path / "first", *args)
+    assert origin == "made"
+    second, origin = run(tmp_path / "second", *args)
+    assert origin == "kept"
+    assert booted == first == second
+
+
+def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None:
+    run(tmp_path / "made", "testpmd", *SHORT)
+    for name, args in {
+        "load": ("--packet-size", "1518", "--rate", "90Gbps", "--arrivals", "poisson"),
+        "caches": ("--set", "llc.size=1MiB", "--set", "llc.dca_ways=2", "--set", "core.rob_entries=64"),
+        "way": ("--set", "pcie.latency=900ns", "--set", "iommu.enabled=true", "--set", "dram.page_policy=closed"),
+    }.items():
+        second, origin = run(tmp_path / name, "testpmd", *SHORT, *args)
+        assert origin == "kept", name
+        booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *SHORT, *args, "--boot")
+        assert second == booted, name
+    search = ("msb", "testpmd", "--packet-sizes", "64,1518")
+    found = [wiretime(*search, *more) for more in ((), ("--boot",))]
+    assert found[0].returncode == 0 and found[0].stdout == found[1].stdout, found[0].stderr
+
+
+def test_a_damaged_state_is_made_anew(tmp_path: Path) -> None:
+    booted, _ = run(tmp_path / "made", "testpmd", *SHORT)
+    [entry] = boots.entries()
+    for name in ("qemu", "engine.json"):
+        file = entry.path / name
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        again, origin = run(tmp_path / name, "testpmd", *SHORT)
+        assert again == booted and origin == "made"
+
+
+def test_two_processes_boot_once(tmp_path: Path) -> None:
+    found: list[tuple[dict[str, bytes], str]] = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(run(tmp_path / str(n), "testpmd", *SHORT))) for n in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(origin for _, origin in found) == ["kept", "made"]
+    assert found[0][0] == found[1][0]
+
+
+def test_the_cache_is_listed_and_cleared(cache: Path) -> None:
+    keep(1)
+    shown = wiretime("cache")
+    assert "program" in shown.stdout and "1 boots" in shown.stdout, shown.stderr
+    assert wiretime("cache", "--clear").stdout == "1 removed\n"
+    assert "0 boots" in wiretime("cache").stdout
+    shutil.rmtree(cache)
+    assert "0 boots" in wiretime("cache").stdout
