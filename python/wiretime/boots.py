@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import hashlib
 import json
 import os
 import shutil
@@ -23,9 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import wiretime._native as _native
 from wiretime import paths
 from wiretime.errors import WiretimeError
-from wiretime.setup.store import file_digest
+from wiretime.setup.store import digest, file_digest
 
 # The oldest go when there are more.
 LIMIT = 8 << 30
@@ -61,7 +61,7 @@ class Boot:
     def __init__(self, about: Mapping[str, Any]):
         """Take the lock of the state of all that it depends on: waits while another run boots the same."""
         folder().mkdir(parents=True, exist_ok=True)
-        name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
+        name = digest(json.dumps(about, sort_keys=True))[:32]
         self.about = about
         self.path = folder() / name
         self._lock = os.open(folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -156,8 +156,6 @@ def limit() -> int:
     text = os.environ.get(LIMIT_VARIABLE)
     if text is None:
         return LIMIT
-    import wiretime._native as _native
-
     try:
         return _native.parse_size(text)
     except ValueError as e:

@@ -277,7 +277,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     guests = [guest(c.app, c.platform, c.command, with_symbols=c.settings["profile"]) for c in checks]
     guests = [replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}) for n, g in enumerate(guests)]
     began = time.monotonic()
-    booted = [] if r.boot else _booted(checks, guests, progress)
+    booted = [None] * len(checks) if r.boot else _booted(checks, guests, progress)
     try:
         there = [boot for boot in booted if boot is not None]
         origin = "own" if not there else "made" if any(boot.made for boot in there) else "kept"
@@ -324,7 +324,7 @@ def _execute(
             trials=trials,
             capture=capture if n == 0 else None,
             far=wire[n],
-            boot=booted[n] if booted else None,
+            boot=booted[n],
         )
         for n, (c, g) in enumerate(zip(checks, guests, strict=True))
     ]

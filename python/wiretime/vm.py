@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ from typing import Any, TypeVar
 import wiretime._native as _native
 from wiretime import boots, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
-from wiretime.setup import guest, qemu
+from wiretime.setup import guest, qemu, store
 from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
 
@@ -193,7 +192,7 @@ def booted(
         "engine": boots.known_hash_of(paths.engine()),
         "qemu": QEMU.folder().name,
         "guest": GUEST.folder().name,
-        "initramfs": hashlib.sha256(g.initramfs).hexdigest(),
+        "initramfs": store.digest(g.initramfs),
         "arguments": g.command_line,
         "seed": run["load"]["seed"],
         **{name: platform[name] for name in SEEN_OF_PLATFORM},

@@ -134,7 +134,6 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         return;
     }
     if let Some(state) = e.boot.continued() {
-        e.turns.must_advance = false;
         kept::go_on(e, &state);
     }
     crate::execute::finish_all(e);

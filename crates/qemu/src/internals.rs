@@ -221,16 +221,24 @@ pub fn write_config(device: *mut c_void, offset: u32, value: u32, length: u32) {
     unsafe { pci_host_config_write_common(device, offset, CONFIG_LIMIT, value, length) };
 }
 
-/// Reads or writes a word at a physical address as the guest does; false where nothing answers.
-pub fn access_word(address: u64, word: &mut u32, write: bool) -> bool {
-    let mut bytes = word.to_le_bytes();
+/// The word at a physical address, as the guest reads it; 0 where nothing answers.
+pub fn read_word(address: u64) -> u32 {
+    let mut bytes = [0; 4];
+    access(address, &mut bytes, false);
+    u32::from_le_bytes(bytes)
+}
+
+/// Writes it as the guest does.
+pub fn write_word(address: u64, word: u32) {
+    access(address, &mut word.to_le_bytes(), true);
+}
+
+fn access(address: u64, bytes: &mut [u8; 4], write: bool) {
     // SAFETY: the address space lives as long as QEMU; no attributes are the attributes of a plain access, 8 bytes by
     // value; TCG thread.
-    let failed = unsafe {
-        address_space_rw(std::ptr::addr_of!(address_space_memory).cast(), address, 0, bytes.as_mut_ptr(), 4, write)
-    };
-    *word = u32::from_le_bytes(bytes);
-    failed == 0
+    unsafe {
+        address_space_rw(std::ptr::addr_of!(address_space_memory).cast(), address, 0, bytes.as_mut_ptr(), 4, write);
+    }
 }
 
 /// Drives a PCI device's INTx line.

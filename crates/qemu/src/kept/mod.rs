@@ -202,13 +202,8 @@ const COMMAND: usize = 4;
 
 impl Function {
     fn of(config: &ConfigSpace) -> Self {
-        let read = |address: u64| {
-            let mut word = 0;
-            internals::access_word(address, &mut word, false);
-            word
-        };
         let table = config.message_table().unwrap_or_default();
-        let messages = table.clone().step_by(4).map(read).collect();
+        let messages = table.clone().step_by(4).map(internals::read_word).collect();
         Self { config: config.bytes().to_vec(), table: table.start, messages }
     }
 
@@ -230,7 +225,7 @@ impl Function {
             return;
         }
         for (address, &kept) in (self.table..).step_by(4).zip(&self.messages) {
-            internals::access_word(address, &mut { kept }, true);
+            internals::write_word(address, kept);
         }
         internals::write_config(device, messages as u32 + 2, word(&self.config, messages) >> 16, 2);
     }
