@@ -17,6 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -105,9 +106,10 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
     return {**{name: result.get(name) for name in FIGURES}, "latency_ns": core.get("mean")}
 
 
-def _ran(arguments: tuple[str, ...], boot: bool) -> dict[str, Any]:
+def _ran(arguments: tuple[str, ...], how: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "wiretime", "run", *arguments, *(["--boot"] if boot else []), "--out", folder]
+        options = [f"--{name.replace('_', '-')}" for name in how]
+        command = [sys.executable, "-m", "wiretime", "run", *arguments, *options, "--out", folder]
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             return {"failed": done.stderr.strip().splitlines()[-1:]}
@@ -130,16 +132,17 @@ def _ran(arguments: tuple[str, ...], boot: bool) -> dict[str, Any]:
         return found
 
 
-def _searched(sizes: tuple[int, ...], boot: bool) -> dict[str, Any]:
-    found = search.msb(runs.Request(boot=boot), list(sizes), 0.01, lambda _: None, 0.5)
+def _searched(sizes: tuple[int, ...], how: Sequence[str]) -> dict[str, Any]:
+    request = dataclasses.replace(runs.Request(), **dict.fromkeys(how, True))
+    found = search.msb(request, list(sizes), 0.01, lambda _: None, 0.5)
     return {"result": _hash(json.dumps([dataclasses.asdict(m) for m in found], default=str))}
 
 
-def measure(names: list[str], jobs: int = 2, boot: bool = False) -> dict[str, dict[str, Any]]:
-    """Run configurations by name, from kept boots or not; return their hashes and main figures."""
+def measure(names: list[str], jobs: int = 2, how: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Run configurations by name, with or without what saves time; return their hashes and main figures."""
 
     def one(name: str) -> dict[str, Any]:
-        return _ran(RUNS[name], boot) if name in RUNS else _searched(SEARCHES[name], boot)
+        return _ran(RUNS[name], how) if name in RUNS else _searched(SEARCHES[name], how)
 
     with ThreadPoolExecutor(jobs) as pool:
         return dict(zip(names, pool.map(one, names), strict=True))
@@ -158,6 +161,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}")
     parser.add_argument("--update", action="store_true", help="record what is found")
     parser.add_argument("--boot", action="store_true", help="boot each guest, whatever is kept")
+    parser.add_argument("--every-turn", action="store_true", help="execute every turn of a loop")
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
     names = list(QUICK) if asked.quick else asked.names or [*RUNS, *SEARCHES]
@@ -169,7 +173,7 @@ def main() -> int:
         print(f"recorded with another guest image or QEMU ({before['image']}, here {image()})")
         if not asked.update:
             return 2
-    found = measure(names, asked.jobs, asked.boot)
+    found = measure(names, asked.jobs, [name for name in ("boot", "every_turn") if getattr(asked, name)])
     changed = 0
     for name, now in found.items():
         was = before["results"].get(name, {})

@@ -77,6 +77,8 @@ class Request:
     trace: str | None = None
     # Boots also where a state of it is kept; nothing in a result depends on it.
     boot: bool = False
+    # Executes every turn of a loop that repeats; nothing in a result depends on it.
+    every_turn: bool = False
     # Of a user's own program.
     own: apps.Own = field(default_factory=apps.Own)
     # For the project's own tests; see the engine's settings.

@@ -325,6 +325,7 @@ def _execute(
             capture=capture if n == 0 else None,
             far=wire[n],
             boot=booted[n],
+            every_turn=r.every_turn,
         )
         for n, (c, g) in enumerate(zip(checks, guests, strict=True))
     ]

@@ -232,6 +232,7 @@ class Machine:
         capture: Path | None = None,
         far: int | None = None,
         boot: boots.Boot | None = None,
+        every_turn: bool = False,
     ):
         """``boot`` is the state that the guest goes on from, or where there is none yet, what keeps it."""
         system = platform["system"]
@@ -293,6 +294,7 @@ class Machine:
                 *([f"input={asked}"] if trials else []),
                 *([f"capture={self.capture}"] if capture else []),
                 *(["keep=1"] if self.monitor else []),
+                *(["every_turn=1"] if every_turn else []),
                 *([f"state={kept.path / 'engine.json'}"] if kept else []),
                 *outside,
             ]

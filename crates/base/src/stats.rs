@@ -24,6 +24,9 @@ pub trait StatGroup: Clone + Default {
     /// Both together, counters and levels.
     #[must_use]
     fn plus(&self, other: &Self) -> Self;
+    /// Counters as after so many times the same; gauges keep their value.
+    #[must_use]
+    fn times(&self, count: u64) -> Self;
     /// What happened between `earlier` and now; gauges keep their value.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
@@ -56,6 +59,13 @@ macro_rules! stats {
             }
             fn plus(&self, other: &Self) -> Self {
                 Self { $($field: self.$field.wrapping_add(other.$field)),+ }
+            }
+            fn times(&self, count: u64) -> Self {
+                let level = [$(false $(|| matches!(stringify!($gauge).as_bytes(), b"gauge"))?),+];
+                let mut levels = level.into_iter();
+                Self {
+                    $($field: if levels.next() == Some(true) { self.$field } else { self.$field.wrapping_mul(count) }),+
+                }
             }
             fn since(&self, earlier: &Self) -> Self {
                 let level = [$(false $(|| matches!(stringify!($gauge).as_bytes(), b"gauge"))?),+];
@@ -90,6 +100,7 @@ mod tests {
         let a = Demo { hits: 1, bytes: 10, peak: 7 };
         let b = Demo { hits: 4, bytes: 11, peak: 9 };
         assert_eq!(b.since(&a).values(), [3, 1, 9]);
+        assert_eq!(b.since(&a).times(5).values(), [15, 5, 9]);
         assert_eq!((Demo::STATS[1].unit, Demo::STATS[2].gauge), ("B", true));
     }
 }

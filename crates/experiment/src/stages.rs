@@ -66,6 +66,8 @@ pub struct Executed<'a> {
     pub timed: u64,
     /// Over what ran where: two runs that have the same have run the same.
     pub hash: u64,
+    /// Of these, not executed one by one: turns of loops that repeat.
+    pub repeated: u64,
     /// Interrupts raised, messages included.
     pub interrupts: u64,
     /// Processor time by kind, by core.
@@ -308,6 +310,23 @@ impl Experiment {
         }
     }
 
+    /// Before what time no tick decides anything, whatever their number, as long as no device acts and no program reports.
+    pub fn quiet_until(&self) -> Ps {
+        let measuring = self.start.is_some();
+        let quiet = self.stage == Stage::Traffic && self.end.is_none() && matches!(self.outside, Outside::Nothing);
+        if !quiet || self.settings.trace_length.ps() > Ps::ZERO {
+            return Ps::ZERO;
+        }
+        let measure = self.begin + self.settings.warm_up.ps();
+        let next = |done: usize, step: Ps| measure.saturating_add(done as u64 * step);
+        let step = self.settings.interval.ps();
+        let series = if step > Ps::ZERO { next(self.series.len() + 1, step) } else { Ps::MAX };
+        let room = self.occupancy.len() < result::OCCUPANCY_MAX;
+        let occupancy = if room { next(self.occupancy.len(), self.occupancy_step) } else { Ps::MAX };
+        let sampled = if measuring { series.min(occupancy) } else { Ps::MAX };
+        self.boundary().unwrap_or(Ps::MAX).min(sampled)
+    }
+
     fn traffic_tick<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> Option<Ps> {
         let measure = self.begin + self.settings.warm_up.ps();
         self.write_capture(t, false, d);
@@ -482,6 +501,7 @@ impl Experiment {
             "boot_seconds": seconds(self.clocks.boot, self.clocks.traffic),
             "traffic_seconds": self.clocks.traffic.map(|t| seconds(t, self.clocks.draining)),
             "traffic_instructions": d.executed.timed,
+            "repeated_instructions": d.executed.repeated,
             "all_instructions": d.executed.instructions.iter().sum::<u64>(),
         })
     }

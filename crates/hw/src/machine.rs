@@ -5,8 +5,12 @@
 //! written by then: [`Machine::execute`], [`Machine::advance`], [`Machine::apply_writes`], [`Machine::reached`]. The machine
 //! hands doorbells and polls on, in between.
 
+mod repeat;
+
+pub use repeat::{Stand, Turn};
+
 use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
-use crate::memory::{GuestMemory, MemorySystem};
+use crate::memory::{GuestMemory, MemorySystem, LINE};
 use crate::nic::{identity, shared_pages, Books, DevicePages, DmaEngine, Nic, Place, Polled, PortStats, Store};
 use crate::params::{Interface, Platform};
 use crate::pci::{Bar, ConfigSpace};
@@ -112,6 +116,24 @@ pub struct WriteLateness {
     pub max: Ps,
 }
 
+/// Guest memory while DMA writes become visible.
+struct Seen<'a, G> {
+    guest: &'a mut G,
+    memory: &'a MemorySystem,
+    intrusions: &'a mut u64,
+}
+
+impl<G: GuestMemory> GuestMemory for Seen<'_, G> {
+    fn read(&self, address: u64, data: &mut [u8]) -> bool {
+        self.guest.read(address, data)
+    }
+    fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let lines = address / LINE..(address.saturating_add(data.len() as u64)).div_ceil(LINE);
+        *self.intrusions += u64::from(lines.into_iter().any(|line| self.memory.is_held(line)));
+        self.guest.write(address, data)
+    }
+}
+
 /// See the module.
 pub struct Machine<H> {
     /// By number.
@@ -129,6 +151,8 @@ pub struct Machine<H> {
     rings: Vec<(usize, Polled)>,
     /// When the next DMA write becomes visible.
     next_write: Ps,
+    /// DMA writes that became visible in lines that a core has.
+    intrusions: u64,
     /// How often what is over is forgotten: no result depends on it.
     pub forget_every: Ps,
     /// Up to where it has been.
@@ -157,6 +181,7 @@ impl<H: Hold> Machine<H> {
             span: 0..0,
             rings: Vec::new(),
             next_write: Ps::MAX,
+            intrusions: 0,
             forget_every: FORGET_EVERY,
             forgotten: Ps::ZERO,
         }
@@ -307,7 +332,8 @@ impl<H: Hold> Machine<H> {
         let late = t - self.next_write;
         let mut next_write = Ps::MAX;
         for Slot { nic, guest, .. } in &mut nics.slots {
-            let (writes, total) = nic.writes().apply(t, guest);
+            let mut seen = Seen { guest, memory: &self.memory, intrusions: &mut self.intrusions };
+            let (writes, total) = nic.writes().apply(t, &mut seen);
             next_write = next_write.min(nic.writes().next_time());
             self.lateness.writes += writes;
             self.lateness.total += total;

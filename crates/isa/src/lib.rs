@@ -47,6 +47,10 @@ pub trait Isa {
     const REGISTERS: &'static [&'static str];
     /// Where the program counter is among them.
     const PC: usize;
+    /// All that a program has in registers, by QEMU's names: of its integer unit, and of its vectors, by either of two names.
+    const STATE: &'static [&'static str];
+    /// See [`Isa::STATE`].
+    const VECTORS: [&'static [&'static str]; 2];
     /// What a core's addresses mean.
     type Translation: Translation;
 
@@ -56,6 +60,9 @@ pub trait Isa {
     fn disassemble(code: u32) -> String;
     /// What it asks of the engine.
     fn special(code: u32) -> Special;
+    /// Whether what it does follows from registers and memory alone and goes into these alone, so that a loop of such, back at
+    /// the same registers and memory, does the same again.
+    fn is_steady(code: u32) -> bool;
     /// The page whose translations go, where an instruction names one; all go where it does not.
     fn invalidated(code: u32, registers: &mut impl Registers) -> Option<u64>;
     /// The virtual address that a prefetch or the zeroing of a line touches, and how, before it executes.

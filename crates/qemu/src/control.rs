@@ -30,11 +30,14 @@ pub struct Config {
     pub far: Option<OwnedFd>,
     /// Whether the boot is to be kept, or one that was kept goes on.
     pub boot: Boot,
+    /// Whether turns of loops that repeat are taken at once.
+    pub repeats: bool,
 }
 
 impl Config {
     /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
-    /// `input=FD`, `capture=FD` and `far=FD`; `keep=1` where the boot is to be kept, `state=FILE` where one goes on.
+    /// `input=FD`, `capture=FD` and `far=FD`; `keep=1` where the boot is to be kept, `state=FILE` where one goes on;
+    /// `every_turn=1` where every turn of a loop is executed.
     pub fn load(args: &[String]) -> Result<Self, StartError> {
         let value = |key: &str| {
             args.iter()
@@ -59,6 +62,7 @@ impl Config {
             input: if value("input").is_ok() { Some(fd("input")?) } else { None },
             capture: if value("capture").is_ok() { Some(fd("capture")?) } else { None },
             far: if value("far").is_ok() { Some(fd("far")?) } else { None },
+            repeats: value("every_turn").is_err(),
             boot: match (value("state"), value("keep")) {
                 (Ok(path), _) => {
                     let text = std::fs::read_to_string(path).map_err(StartError::Unreadable)?;

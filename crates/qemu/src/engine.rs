@@ -33,7 +33,10 @@ pub struct Engine {
     pub boot: Boot,
     /// Those that the instruction set asks for.
     registers: [*mut c_void; REGISTERS],
-    register_buffer: *mut api::GByteArray,
+    /// Those that are all of a program's, and its vectors; none where QEMU lacks one.
+    pub state: Vec<*mut c_void>,
+    pub vectors: Vec<*mut c_void>,
+    pub register_buffer: *mut api::GByteArray,
 }
 
 struct Slot(UnsafeCell<Option<Engine>>);
@@ -88,6 +91,8 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> 
         channel: Channel::new(config.output, config.input),
         boot: config.boot,
         registers: [ptr::null_mut(); REGISTERS],
+        state: Vec::new(),
+        vectors: Vec::new(),
         // SAFETY: glib is part of QEMU.
         register_buffer: unsafe { api::g_byte_array_new() },
     };
@@ -142,6 +147,8 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
             Ok(registers) => e.registers = registers,
             Err(problem) => misfit(&problem.to_string()),
         }
+        e.state = find_all(Guest::STATE);
+        e.vectors = Guest::VECTORS.map(find_all).into_iter().find(|found| !found.is_empty()).unwrap_or_default();
     }
     let index = index as usize;
     while e.vcpus.len() <= index {
@@ -203,17 +210,37 @@ const REGISTERS: usize = Guest::REGISTERS.len();
 
 fn find_registers() -> Result<[*mut c_void; REGISTERS], StartError> {
     let mut found = [ptr::null_mut(); REGISTERS];
+    for (handle, name) in found.iter_mut().zip(Guest::REGISTERS) {
+        *handle = find_register(name).ok_or(StartError::NoRegister(name))?;
+    }
+    Ok(found)
+}
+
+/// All of these, or none.
+fn find_all(names: &[&str]) -> Vec<*mut c_void> {
+    names.iter().map(|name| find_register(name)).collect::<Option<_>>().unwrap_or_default()
+}
+
+fn find_register(name: &str) -> Option<*mut c_void> {
     // SAFETY: an array of descriptors that QEMU made for us, in a vCPU context.
     let all = unsafe {
         let list = api::qemu_plugin_get_registers();
         std::slice::from_raw_parts((*list).data.cast::<api::RegDescriptor>(), (*list).len as usize)
     };
-    for (handle, name) in found.iter_mut().zip(Guest::REGISTERS) {
-        // SAFETY: names are QEMU's strings.
-        let register = all.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
-        *handle = register.ok_or(StartError::NoRegister(name))?.handle;
-    }
-    Ok(found)
+    // SAFETY: names are QEMU's strings.
+    let register = all.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
+    register.map(|r| r.handle)
+}
+
+/// Appends what is in a register, in words.
+pub fn read_words(handle: *mut c_void, buffer: *mut api::GByteArray, words: &mut Vec<u64>) {
+    // SAFETY: from a callback that may read registers; the buffer is ours.
+    let bytes = unsafe {
+        api::g_byte_array_set_size(buffer, 0);
+        api::qemu_plugin_read_register(handle, buffer);
+        std::slice::from_raw_parts((*buffer).data, (*buffer).len as usize)
+    };
+    words.extend(bytes.chunks(8).map(|c| c.iter().rev().fold(0, |word, &b| word << 8 | u64::from(b))));
 }
 
 impl Registers for Engine {

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::engine::{engine, Engine, Guest};
 use crate::internals::{self, Cpu, RunData};
 use crate::kept;
+use crate::repeat;
 use crate::translate::{Block, InsnRef};
 use crate::turns;
 use std::ffi::{c_int, c_uint, c_void};
@@ -41,6 +42,14 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         if v.local < now {
             v.local = now; // it was idle
         }
+        if e.run.may_repeat() && !block.quick.is_empty() {
+            repeat::at_block(e, running, block);
+            if e.turns.held() {
+                leave(e, running);
+                return;
+            }
+        }
+        let v = &mut e.vcpus[running];
         v.block = block;
         v.timed = 0;
         if v.addresses.stale {
@@ -293,5 +302,6 @@ pub extern "C" fn discontinuity(_: c_uint, kind: c_int, from: u64, _to: u64, _: 
         e.run.time(running, v, block, executed, None);
         v.accesses.clear();
     }
+    e.vcpus[running].repeat.lose();
     e.run.exception_taken(running);
 }

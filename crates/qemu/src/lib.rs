@@ -17,6 +17,7 @@ mod execute;
 mod internals;
 mod kept;
 mod memory;
+mod repeat;
 mod run;
 mod start_error;
 mod translate;

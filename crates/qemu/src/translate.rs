@@ -3,6 +3,7 @@
 use crate::api::{self, Insn, Tb};
 use crate::engine::{engine, Engine, Guest};
 use crate::execute;
+use crate::repeat;
 use crate::run::Profile;
 use crate::turns::Vcpu;
 use std::cell::Cell;
@@ -23,6 +24,11 @@ pub struct Block {
     pub executed: Cell<u64>,
     /// The virtual address that it had then, the last one where it had several.
     pub profiled_at: Cell<u64>,
+    /// Whether all that it does follows from registers and memory (see [`Isa::is_steady`]), vectors among them.
+    pub steady: bool,
+    pub vectors: bool,
+    /// A loop that repeats has its head here.
+    pub repeats: Cell<bool>,
     /// Decoded instructions; empty where only blocks are counted.
     pub ops: Box<[MicroOp]>,
     /// What the core model looks at first of each.
@@ -78,6 +84,7 @@ impl Blocks {
 /// QEMU has dropped all its translations; no vCPU is inside a block.
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
+    repeat::forget_all(&mut e.vcpus);
     e.blocks.flush(&e.vcpus, &mut e.run.profile);
 }
 
@@ -101,6 +108,9 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
         cycles: Cell::new(Cycles::ZERO),
         executed: Cell::new(0),
         profiled_at: Cell::new(0),
+        steady: full,
+        vectors: false,
+        repeats: Cell::new(false),
         ops: Box::default(),
         quick: Box::default(),
         insns: Box::default(),
@@ -118,8 +128,10 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
         insns.push(InsnRef { block: block_ptr, index: i as u32, word });
         if full {
             ops.push(Guest::decode(word));
+            block.steady &= Guest::is_steady(word);
         }
     }
+    block.vectors = ops.iter().any(MicroOp::uses_vectors);
     block.quick = ops.iter().map(MicroOp::quick).collect();
     block.ops = ops.into();
     block.insns = insns.into();

@@ -5,6 +5,7 @@
 use crate::clock;
 use crate::engine::Engine;
 use crate::internals::{self, Cpu};
+use crate::repeat::Repeat;
 use crate::run::Addresses;
 use crate::translate::Block;
 use std::ptr;
@@ -28,6 +29,8 @@ pub struct Vcpu {
     pub addresses: Addresses,
     /// Memory accesses of `block`, in order.
     pub accesses: Vec<MemEvent>,
+    /// The loop that it may be in.
+    pub repeat: Repeat,
 }
 
 impl Default for Vcpu {
@@ -41,6 +44,7 @@ impl Default for Vcpu {
             vaddr: 0,
             addresses: Addresses::default(),
             accesses: Vec::with_capacity(4096),
+            repeat: Repeat::default(),
         }
     }
 }
@@ -127,21 +131,7 @@ pub fn next_turn(e: &mut Engine) {
         e.turns.turn += 1;
         if e.turns.turn >= e.vcpus.len() {
             e.turns.turn = 0;
-            e.turns.window_start = e.turns.window_end;
-            // A changed quantum falls in with its own grid here.
-            e.turns.window_end = (e.turns.window_start / e.turns.quantum + 1) * e.turns.quantum;
-            let start = e.turns.window_start;
-            e.run.machine.apply_writes(start);
-            e.run.advance_devices(e.turns.window_end);
-            // Only now: in a jump of the clock devices have acted before the window, too.
-            e.run.machine.reached(start);
-            let irq = e.run.irq_pending();
-            match clock::next_timer() {
-                Some(t) if t <= start => e.turns.must_advance = true,
-                _ if irq => e.turns.must_advance = true,
-                _ => clock::publish(start),
-            }
-            crate::run::window_tick(e, start);
+            open_window(e, e.turns.window_end);
         }
         let v = &e.vcpus[e.turns.turn];
         // SAFETY: a query on a live vCPU.
@@ -150,6 +140,34 @@ pub fn next_turn(e: &mut Engine) {
             return;
         }
     }
+}
+
+/// The next window begins, at `start`.
+fn open_window(e: &mut Engine, start: Ps) {
+    e.turns.window_start = start;
+    // A changed quantum falls in with its own grid here.
+    e.turns.window_end = (start / e.turns.quantum + 1) * e.turns.quantum;
+    e.run.machine.apply_writes(start);
+    e.run.advance_devices(e.turns.window_end);
+    // Only now: in a jump of the clock devices have acted before the window, too.
+    e.run.machine.reached(start);
+    let irq = e.run.irq_pending();
+    match clock::next_timer() {
+        Some(t) if t <= start => e.turns.must_advance = true,
+        _ if irq => e.turns.must_advance = true,
+        _ => clock::publish(start),
+    }
+    crate::run::window_tick(e, start);
+}
+
+/// Goes to the window that holds `t`, through windows in which nothing happens.
+pub fn go_to_window_of(e: &mut Engine, t: Ps) {
+    let (first, grid) = (e.turns.window_end, t - t % e.turns.quantum);
+    let start = grid.max(first);
+    // The first one may begin off its grid.
+    let passed = (start / e.turns.quantum).saturating_sub(first / e.turns.quantum);
+    e.run.experiment.set_ticks(e.run.experiment.ticks().wrapping_add(passed as u32));
+    open_window(e, start);
 }
 
 #[cfg(test)]

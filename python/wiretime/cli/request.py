@@ -83,6 +83,9 @@ def request_of(
     boot: Annotated[
         bool, typer.Option("--boot", help="Boot the guest also where its state is kept (see `wiretime cache`).")
     ] = False,
+    every_turn: Annotated[
+        bool, typer.Option("--every-turn", help="Execute every turn of a loop, also where its whole state repeats.")
+    ] = False,
 ) -> runs.Request:
     """Return the request that these options make."""
     return runs.Request(
@@ -108,6 +111,7 @@ def request_of(
         store=tuple(store or ()),
         drop_classes=drop_classes,
         boot=boot,
+        every_turn=every_turn,
     )
 
 

@@ -32,6 +32,17 @@ impl Entries {
         let at = self.next + count - 1;
         self.free[(if at > self.last { at - self.last - 1 } else { at }) % RING]
     }
+    /// When entries are free after `now`, in order of allocation.
+    pub fn stand(&self, now: Cycles, words: &mut Vec<u64>) {
+        let (before, from) = self.free[..=self.last].split_at(self.next);
+        words.extend(from.iter().chain(before).map(|t| t.saturating_sub(now).0));
+    }
+
+    /// All of it is so much later.
+    pub fn shift(&mut self, by: Cycles) {
+        self.free[..=self.last].iter_mut().for_each(|t| *t += by);
+    }
+
     #[inline(always)]
     pub fn take(&mut self, until: Cycles) {
         self.free[self.next % RING] = until;

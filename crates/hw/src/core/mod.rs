@@ -5,6 +5,7 @@
 //! - `access`: loads, stores, devices.
 //! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go; `stages`: when each instruction was where.
+//! - `standing`: where a core stands, and turns of a loop that need not be taken.
 
 mod access;
 mod branch;
@@ -16,13 +17,16 @@ mod ports;
 mod position;
 mod stages;
 mod stall;
+mod standing;
 mod timing;
 mod tlb;
 mod uop;
 
 pub use access::{DeviceAccess, MemEvent, MemKind};
+pub use branch::Predictor;
 pub use pipeline::{BlockRef, Core, CoreStats};
 pub use stages::{StageTrace, Stages};
 pub use stall::StallStats;
+pub use standing::{Standing, Turn};
 pub use tlb::{Flat, TlbStats, Walk, Walker};
 pub use uop::{Branch, Class, MicroOp, Order, Quick, Reg, CLASSES, REG_COUNT, REG_FLAGS, REG_VECTOR};

@@ -97,6 +97,43 @@ impl Ports {
         t
     }
 
+    /// Ports taken after `now`.
+    pub fn stand(&self, now: Cycles, words: &mut Vec<u64>) {
+        for ahead in 1..=WINDOW {
+            let busy = self.busy(now + Cycles(ahead));
+            if busy != 0 {
+                words.extend([ahead, busy.into()]);
+            }
+        }
+        // Further ahead than the ring tells apart: nothing stands like that.
+        let known = now + Cycles(WINDOW);
+        if self.ring.iter().any(|&entry| entry != u64::MAX && entry >> PORTS > known.0) {
+            words.push(now.0);
+        }
+        let (of, first, end) = self.full;
+        if end > now {
+            words.extend([of.into(), first.saturating_sub(now).0, (end - now).0]);
+        }
+    }
+
+    /// What is taken after `now` is taken so much later.
+    pub fn shift(&mut self, now: Cycles, by: Cycles) {
+        let mut taken = [0; WINDOW as usize];
+        for ahead in 1..=WINDOW {
+            let t = now + Cycles(ahead);
+            taken[slot(t + by)] = self.busy(t);
+            self.ring[slot(t)] = u64::MAX;
+        }
+        for ahead in 1..=WINDOW {
+            let t = now + by + Cycles(ahead);
+            if taken[slot(t)] != 0 {
+                self.ring[slot(t)] = t.0 << PORTS | u64::from(taken[slot(t)]);
+            }
+        }
+        self.full.1 += by;
+        self.full.2 += by;
+    }
+
     /// An unpipelined operation keeps its port.
     #[cold]
     #[inline(never)]
@@ -155,6 +192,30 @@ impl IssueQueue {
             *count += 1;
             self.used += 1;
         }
+    }
+
+    /// How many leave in which cycle after `now`.
+    pub fn stand(&mut self, now: Cycles, words: &mut Vec<u64>) {
+        self.drain(now);
+        words.push(self.used.into());
+        let mut seen = 0;
+        for ahead in 0..WINDOW {
+            if seen == self.used {
+                break;
+            }
+            let count = self.leaving[slot(self.base + Cycles(ahead))];
+            if count != 0 {
+                words.extend([ahead, count.into()]);
+                seen += u32::from(count);
+            }
+        }
+    }
+
+    /// Who is in it at `now` leaves so much later.
+    pub fn shift(&mut self, now: Cycles, by: Cycles) {
+        self.drain(now);
+        self.leaving.rotate_right((by.0 % WINDOW) as usize);
+        self.base += by;
     }
 
     fn drain(&mut self, t: Cycles) {

@@ -22,6 +22,16 @@ impl Position {
         Self((1u64 << FRACTION).div_ceil(width.max(1).into()))
     }
 
+    /// In fractions of a cycle.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// A way gone so often.
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0 * count)
+    }
+
     /// The cycle that it is in; of a way, its whole cycles.
     #[inline(always)]
     pub const fn cycle(self) -> Cycles {

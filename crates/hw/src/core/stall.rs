@@ -72,13 +72,23 @@ stats! {
 }
 
 /// Waits by cause.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Stalls([Position; CAUSES]);
 
 impl Stalls {
     #[inline]
     pub fn add(&mut self, cause: StallCause, wait: Position) {
         self.0[cause as usize] += wait;
+    }
+
+    /// What was added since.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] - earlier.0[i]))
+    }
+
+    /// So much again, so often.
+    pub fn repeat(&mut self, once: &Self, count: u64) {
+        self.0.iter_mut().zip(once.0).for_each(|(wait, once)| *wait += once.times(count));
     }
 
     /// As statistics, for a core that has spent `cycles`.

@@ -275,6 +275,24 @@ impl Tlb {
         (bits, at - t)
     }
 
+    /// First-level misses so far.
+    #[inline]
+    pub fn misses(&self) -> u64 {
+        self.stats.itlb_misses + self.stats.dtlb_misses
+    }
+
+    /// Uses of the first levels so far, as their clocks count them.
+    pub fn uses(&self) -> [u32; 2] {
+        [self.instruction.clock, self.data.clock]
+    }
+
+    /// The same entries were used, in the same order, so many times more.
+    pub fn repeat(&mut self, uses: [u32; 2]) {
+        for (level, uses) in [&mut self.instruction, &mut self.data].into_iter().zip(uses) {
+            level.clock = level.clock.wrapping_add(uses);
+        }
+    }
+
     /// No walk is asked for before cycle `t` any more.
     pub fn reached(&mut self, t: Cycles) {
         self.walkers.reached(t);

@@ -215,6 +215,13 @@ impl MicroOp {
         }
     }
 
+    /// Whether it reads or writes vector registers.
+    #[must_use]
+    pub fn uses_vectors(&self) -> bool {
+        let vector = |r: &Reg| (REG_VECTOR..REG_FLAGS).contains(r);
+        self.sources().iter().chain(self.destinations()).any(vector)
+    }
+
     /// What the core model looks at first.
     #[must_use]
     pub fn quick(&self) -> Quick {

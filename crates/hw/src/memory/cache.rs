@@ -119,6 +119,16 @@ impl<T: Time> Cache<T> {
         }
     }
 
+    /// Uses so far, as the order of uses counts them.
+    pub fn uses(&self) -> u32 {
+        self.clock
+    }
+
+    /// So many uses more, which leave the order as it is: all lines grow older by as much.
+    pub fn pass(&mut self, uses: u32) {
+        self.clock = self.clock.wrapping_add(uses);
+    }
+
     /// Turns the tree's bits on the path to a way away from it.
     fn point_away(&mut self, at: usize) {
         let (set, way) = (at / self.ways, at % self.ways);

@@ -24,6 +24,7 @@ use crate::params::Platform;
 use crate::requester::DmaRequester;
 use private::Private;
 use shared::LastLevel;
+use wiretime_base::stats::StatGroup;
 use wiretime_base::{Clock, Cycles, Ps};
 
 /// Bytes of a cache line, everywhere.
@@ -121,6 +122,29 @@ impl MemorySystem {
     #[must_use]
     pub fn private_stats(&self, i: usize) -> &PrivateStats {
         &self.private[i].stats
+    }
+
+    /// See [`Private::disturbances`].
+    #[inline]
+    pub(crate) fn disturbances(&self, i: usize) -> u64 {
+        self.private[i].disturbances()
+    }
+
+    /// Whether a core has the line among its data.
+    pub(crate) fn is_held(&self, line: u64) -> bool {
+        self.private.iter().any(|p| p.holds(line))
+    }
+
+    /// Uses of core `i`'s first level.
+    pub(crate) fn uses(&self, i: usize) -> [u32; 2] {
+        self.private[i].uses()
+    }
+
+    /// Core `i` has used lines that rest in its first level, counted so.
+    pub(crate) fn repeat(&mut self, i: usize, counted: &PrivateStats, uses: [u32; 2]) {
+        let p = &mut self.private[i];
+        p.stats = p.stats.plus(counted);
+        p.repeat(uses);
     }
 
     /// Counters of what is shared.

@@ -58,6 +58,8 @@ pub(super) struct Private {
     l2_prefetcher: Prefetcher,
     pub port: Calendar<Ps>,
     pub stats: PrivateStats,
+    /// Accesses that found their line in L1 but not at rest: on its way, or with a state to be changed.
+    unrest: u64,
 }
 
 impl Private {
@@ -76,7 +78,26 @@ impl Private {
             l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
             port: Calendar::default(),
             stats: PrivateStats::default(),
+            unrest: 0,
         }
+    }
+
+    /// What happens beside accesses to lines that rest in L1: a sum that grows with each.
+    pub fn disturbances(&self) -> u64 {
+        let s = &self.stats;
+        let missed = s.l1_icache_load_misses + s.l1_dcache_load_misses + s.l1_dcache_store_misses;
+        missed + s.l2_accesses_prefetch + s.l2_accesses_walk + s.snooped_lines + self.unrest
+    }
+
+    /// Uses of the L1I and the L1D so far, as their clocks count them.
+    pub fn uses(&self) -> [u32; 2] {
+        [self.l1i.uses(), self.l1d.uses()]
+    }
+
+    /// The same lines were used, in the same order, so many times more.
+    pub fn repeat(&mut self, uses: [u32; 2]) {
+        self.l1i.pass(uses[0]);
+        self.l1d.pass(uses[1]);
     }
 
     /// Nothing is asked before cycle `t`, at `ps`, any more.
@@ -152,6 +173,7 @@ impl MemorySystem {
     /// A hit on a line that is on its way or was prefetched.
     fn late_hit(&mut self, i: usize, at: usize, line: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
         let p = &mut self.private[i];
+        p.unrest += 1;
         let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
         if ready > t {
             p.stats.l1_dcache_mshr_hits += 1;
@@ -200,10 +222,13 @@ impl MemorySystem {
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
         if let Some(at) = p.l1d.touch(line) {
-            let state = p.l1d.state(at);
+            let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
+            if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
+                return (t + Cycles(1), Level::L1);
+            }
+            p.unrest += 1;
             if state & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
-                let ready = p.l1d.ready(at);
                 if state & CONTENDED != 0 {
                     let extra = self.contend(i, at, line, t);
                     if extra > Cycles::ZERO {
@@ -224,6 +249,7 @@ impl MemorySystem {
         let line = address / LINE;
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
+        p.unrest += 1;
         if let Some(at) = p.l1d.touch(line) {
             if p.l1d.state(at) & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, DIRTY | EXCLUSIVE);
@@ -273,8 +299,10 @@ impl MemorySystem {
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
                 p.l1i.set_state(at, 0);
+                p.unrest += 1;
                 self.prefetch_l1i(i, line, t);
             }
+            self.private[i].unrest += u64::from(ready > t);
             return t.max(ready);
         }
         p.stats.l1_icache_load_misses += 1;

@@ -55,6 +55,15 @@ pub struct Polled {
     pub queue: u16,
 }
 
+impl Polled {
+    /// Queue, entry and number of entries, at so many bytes from its start.
+    #[must_use]
+    pub fn entry_at(&self, offset: u64) -> (u16, u32, u32) {
+        let size = u64::from(self.entry.max(1));
+        (self.queue, (offset / size) as u32, ((self.bytes.end - self.bytes.start) / size) as u32)
+    }
+}
+
 /// Classes of a device's events among what happens at one time: below, it comes before frames that have been sent, from here
 /// on after them. New frames come last, so that they find the room that was made at the same instant.
 pub const AFTER_SENT: u8 = 8;

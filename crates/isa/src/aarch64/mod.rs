@@ -46,6 +46,23 @@ fn base(registers: &mut impl Registers, n: u32) -> u64 {
 impl Isa for AArch64 {
     const TARGET: &'static str = "aarch64";
     const BYTES: u64 = 4;
+    const STATE: &'static [&'static str] = &[
+        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+        "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
+        "cpsr",
+    ];
+    const VECTORS: [&'static [&'static str]; 2] = [
+        &[
+            "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+            "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
+            "v31", "fpsr", "fpcr",
+        ],
+        &[
+            "z0", "z1", "z2", "z3", "z4", "z5", "z6", "z7", "z8", "z9", "z10", "z11", "z12", "z13", "z14", "z15",
+            "z16", "z17", "z18", "z19", "z20", "z21", "z22", "z23", "z24", "z25", "z26", "z27", "z28", "z29", "z30",
+            "z31", "fpsr", "fpcr",
+        ],
+    ];
     const REGISTERS: &'static [&'static str] = &[
         "x0",
         "x1",
@@ -99,6 +116,10 @@ impl Isa for AArch64 {
 
     fn special(code: u32) -> Special {
         special::of(code)
+    }
+
+    fn is_steady(code: u32) -> bool {
+        special::is_steady(code)
     }
 
     fn invalidated(code: u32, registers: &mut impl Registers) -> Option<u64> {

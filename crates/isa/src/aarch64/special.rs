@@ -2,7 +2,7 @@
 
 use super::{base, general};
 use crate::{Registers, Special};
-use wiretime_hw::core::MemKind;
+use wiretime_hw::core::{Branch, Class, MemKind};
 
 const WFE: u32 = 0xd503_205f;
 const YIELD: u32 = 0xd503_203f;
@@ -52,6 +52,23 @@ pub fn of(w: u32) -> Special {
     } else {
         Special::None
     }
+}
+
+/// `MRS Xt, TPIDR_EL0 / NZCV / FPCR / FPSR`: registers of the program itself.
+fn reads_own_state(w: u32) -> bool {
+    matches!(w & 0xffff_ffe0, 0xd53b_d040 | 0xd53b_4200 | 0xd53b_4400 | 0xd53b_4420)
+}
+
+/// Exclusives depend on a monitor, system registers on whatever they show; the rest is plain.
+pub fn is_steady(w: u32) -> bool {
+    let op = super::decode::decode(w);
+    let plain = match op.class {
+        Class::SystemRead => reads_own_state(w),
+        Class::SystemWrite | Class::Maintenance | Class::ZeroLine | Class::Unknown => false,
+        Class::LoadExclusive | Class::StoreExclusive => false,
+        _ => op.branch != Branch::Exception,
+    };
+    plain && of(w) == Special::None
 }
 
 /// What a PRFM or DC ZVA touches; `None` for forms without a register (literal), and for everything else.

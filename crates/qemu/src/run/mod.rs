@@ -29,7 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiretime_base::Ps;
 use wiretime_experiment::{Experiment, Times};
 use wiretime_hw::core::BlockRef;
-use wiretime_hw::machine::{Hold, Machine};
+use wiretime_hw::machine::{Hold, Machine, Turn};
+use wiretime_hw::memory::{GuestMemory, LINE};
+
+/// Of the hash over what ran where: FNV-1a's.
+const HASH_STEP: u64 = 0x0000_0100_0000_01b3;
 
 /// The models and what is known of the guest.
 pub struct Run {
@@ -51,12 +55,15 @@ pub struct Run {
     /// Instructions by vCPU, timed or counted, and a hash over what ran where.
     pub instructions: Vec<u64>,
     timed_instructions: u64,
+    repeated_instructions: u64,
     pub hash: u64,
     /// Processor time by kind, by vCPU, and how it is found.
     pub times: Vec<Times>,
     pub core_times: Vec<CoreTime>,
     /// Cycles by block, where a profile is wanted.
     pub profile: Profile,
+    /// Turns of loops that repeat are taken at once.
+    repeats: bool,
 }
 
 pub fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,10 +91,12 @@ impl Run {
             boot_instruction: p.system.boot_instruction_time.ps(),
             instructions: vec![0; cores],
             timed_instructions: 0,
+            repeated_instructions: 0,
             hash: 0xcbf2_9ce4_8422_2325,
             times: vec![Times::default(); cores],
             core_times: vec![CoreTime::default(); cores],
             profile: Profile::default(),
+            repeats: config.repeats,
         })
     }
 
@@ -118,8 +127,9 @@ impl Run {
         }
         let count = u64::from(upto - v.timed);
         self.instructions[index] += count;
-        self.hash = (self.hash ^ (block.page_offset(v.timed) | (index as u64) << 12 | count << 20))
-            .wrapping_mul(0x0000_0100_0000_01b3);
+        let word = block.page_offset(v.timed) | (index as u64) << 12 | count << 20;
+        self.hash = (self.hash ^ word).wrapping_mul(HASH_STEP);
+        v.repeat.note(word, count, &v.accesses, |a| self.machine.is_polled(a.paddr));
         if block.ops.is_empty() || !self.experiment.full_timing() {
             v.local += count * self.boot_instruction;
         } else {
@@ -142,6 +152,38 @@ impl Run {
             v.timed_local = v.local;
         }
         v.timed = upto;
+    }
+
+    /// Core `index` has taken turns more, in each of which it executes what `trail` stands for in the hash.
+    pub fn repeat(
+        &mut self,
+        index: usize,
+        (turn, count): (&Turn, u64),
+        polled: &[u64],
+        (trail, instructions): (&[u64], u64),
+    ) {
+        self.machine.repeat(index, turn, count, polled);
+        self.instructions[index] += instructions * count;
+        self.timed_instructions += instructions * count;
+        self.repeated_instructions += instructions * count;
+        for _ in 0..count {
+            self.hash = trail.iter().fold(self.hash, |hash, word| (hash ^ word).wrapping_mul(HASH_STEP));
+        }
+    }
+
+    /// What is in these lines of guest memory; nothing where one is not in it.
+    pub fn lines(&self, lines: &[u64]) -> Option<Vec<[u8; LINE as usize]>> {
+        let read = |&line: &u64| {
+            let mut bytes = [0; LINE as usize];
+            self.ram.read(line * LINE, &mut bytes).then_some(bytes)
+        };
+        lines.iter().map(read).collect()
+    }
+
+    /// Whether turns of loops may be taken at once: nobody looks at single blocks.
+    pub fn may_repeat(&self) -> bool {
+        let s = &self.experiment.settings;
+        self.repeats && self.experiment.full_timing() && !s.profile && !s.processor_time && !s.ignore_hidden_accesses
     }
 
     /// Cached translations go, of one page or all, on every core.

@@ -120,6 +120,6 @@ impl Run {
     fn note_interrupt(&mut self) {
         self.interrupts += 1;
         let total: u64 = self.instructions.iter().sum();
-        self.hash = (self.hash ^ total).wrapping_mul(0x0000_0100_0000_01b3);
+        self.hash = (self.hash ^ total).wrapping_mul(super::HASH_STEP);
     }
 }

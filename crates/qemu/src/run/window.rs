@@ -49,6 +49,7 @@ impl Run {
         let executed = Executed {
             instructions: &self.instructions,
             timed: self.timed_instructions,
+            repeated: self.repeated_instructions,
             hash: self.hash,
             interrupts: self.interrupts,
             times: &self.times,

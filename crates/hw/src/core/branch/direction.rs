@@ -12,12 +12,13 @@ fn train(counter: &mut u8, taken: bool, max: u8) {
 }
 
 /// One tagged table of a TAGE-like predictor.
+#[derive(Clone, PartialEq)]
 struct Tagged {
     entries: Vec<TaggedEntry>,
     history: u64,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct TaggedEntry {
     tag: u16,
     counter: u8,
@@ -29,6 +30,7 @@ const TAGE_TABLES: u32 = 4;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A direction predictor and its global history.
+#[derive(Clone, PartialEq)]
 pub struct Direction {
     kind: params::Direction,
     /// Bimodal, gshare and the base of TAGE; BiMode's choice.

@@ -25,6 +25,7 @@ pub enum Outcome {
 }
 
 /// The predictor of one core.
+#[derive(Clone, PartialEq)]
 pub struct Predictor {
     direction: Direction,
     targets: Targets,

@@ -7,6 +7,7 @@ use crate::params;
 use wiretime_base::Cycles;
 
 /// A fully associative level.
+#[derive(Clone)]
 struct Small {
     entries: Vec<u32>,
     next: usize,
@@ -35,7 +36,19 @@ impl Small {
     }
 }
 
+/// First in first out: where the next one goes makes no difference, but which is the oldest.
+impl PartialEq for Small {
+    fn eq(&self, other: &Self) -> bool {
+        let by_age = |s: &Self| {
+            let (young, old) = s.entries.split_at(s.next);
+            [old, young].concat()
+        };
+        by_age(self) == by_age(other)
+    }
+}
+
 /// All levels.
+#[derive(Clone, PartialEq)]
 pub struct Targets {
     nano: Small,
     micro: Small,

@@ -146,6 +146,14 @@ impl Driver {
         }
     }
 
+    /// A core has read descriptor `index` so many times more, and found what it had found before: nothing.
+    pub fn reads_again(&mut self, index: u32, entries: u32, count: u64) {
+        if index == self.next % entries {
+            self.stats.polls += count;
+            self.stats.empty_polls += count;
+        }
+    }
+
     /// A burst is over, if one had begun; returns its size.
     pub fn end_burst(&mut self) -> u64 {
         let n = std::mem::take(&mut self.burst);

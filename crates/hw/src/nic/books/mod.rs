@@ -193,6 +193,11 @@ impl Books {
         }
     }
 
+    /// Whether there are such.
+    pub fn has_mail(&self) -> bool {
+        !self.mail.is_empty()
+    }
+
     /// An answer to packet `id` of another port.
     pub fn post(&mut self, port: usize, id: u64, t: Ps) {
         self.mail.push((port, id, t));
@@ -322,6 +327,13 @@ impl Books {
             Seen::Nothing => {}
             Seen::Empty => book.timeline.note(t, What::Poll { core, queue, packets: 0 }),
             Seen::Burst(packets) => book.timeline.note(t, What::Poll { core, queue, packets }),
+        }
+    }
+
+    /// The same entry has been read so many times more, and nothing was new.
+    pub fn polled_again(&mut self, port: usize, (queue, entry, entries): (u16, u32, u32), count: u64) {
+        if let Some(q) = self.ports[port].queues.get_mut(usize::from(queue)).filter(|_| entries > 0) {
+            q.driver.reads_again(entry, entries, count);
         }
     }
 

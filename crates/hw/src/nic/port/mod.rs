@@ -464,9 +464,7 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
 
     fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books) {
         self.hear(books);
-        let size = u64::from(ring.entry.max(1));
-        let entries = (ring.bytes.end - ring.bytes.start) / size;
-        books.polled(self.index, core, (ring.queue, (offset / size) as u32, entries as u32), t);
+        books.polled(self.index, core, ring.entry_at(offset), t);
     }
 
     fn start_timeline(&mut self, window: std::ops::Range<Ps>, books: &mut Books) {
