@@ -58,7 +58,6 @@ enum Phase {
 struct Mark {
     registers: Vec<u64>,
     vectors: bool,
-    predictor: bool,
     memory: Vec<[u8; LINE as usize]>,
     stand: Stand,
 }
@@ -242,7 +241,7 @@ fn visit(e: &mut Engine, index: usize, block: &Block) {
         // It has repeated before: what it writes is known.
         Phase::Unknown if block.repeats.get() && !r.written.is_empty() => {
             (r.most, r.marks) = (1, 0);
-            mark(e, index, true);
+            mark(e, index);
         }
         Phase::Unknown => {
             r.phase = Phase::Noting;
@@ -251,7 +250,7 @@ fn visit(e: &mut Engine, index: usize, block: &Block) {
         }
         Phase::Noting => {
             (r.most, r.marks) = (1, 0);
-            mark(e, index, false);
+            mark(e, index);
         }
         Phase::Marked => compare(e, index, block),
         Phase::Repeats => {
@@ -264,7 +263,7 @@ fn visit(e: &mut Engine, index: usize, block: &Block) {
 }
 
 /// Notes the state at the head.
-fn mark(e: &mut Engine, index: usize, predictor: bool) {
+fn mark(e: &mut Engine, index: usize) {
     let vectors = e.vcpus[index].repeat.vectors;
     let registers = e.state(vectors);
     let r = &mut e.vcpus[index].repeat;
@@ -272,39 +271,27 @@ fn mark(e: &mut Engine, index: usize, predictor: bool) {
         r.fail();
         return;
     };
-    r.mark = Some(Mark { registers, vectors, predictor, memory, stand: e.run.machine.stand(index, predictor) });
+    r.mark = Some(Mark { registers, vectors, memory, stand: e.run.machine.stand(index) });
     r.phase = Phase::Marked;
     r.start_noting();
 }
 
-/// What has become of the state that is noted.
-enum Found {
-    Other,
-    /// It is there again, as far as it is noted: without the predictor, which is much.
-    ButUnpredicted,
-    Again(Box<Turn>),
-}
-
-/// Whether the state that is noted is there again.
-fn find(e: &mut Engine, index: usize, then: &Mark) -> Found {
+/// Whether the state that is noted is there again: then it was a turn.
+fn find(e: &mut Engine, index: usize, then: &Mark) -> Option<Box<Turn>> {
     let differed = e.vcpus[index].repeat.differed;
     if e.state_at(differed) != then.registers.get(differed).copied() {
-        return Found::Other;
+        return None;
     }
-    let stand = e.run.machine.stand(index, false);
+    let stand = e.run.machine.stand(index);
     if !stand.is_like(&then.stand) || e.run.lines(&e.vcpus[index].repeat.written).as_ref() != Some(&then.memory) {
-        return Found::Other;
+        return None;
     }
-    let Some(registers) = e.state(then.vectors) else { return Found::Other };
+    let registers = e.state(then.vectors)?;
     if let Some(at) = then.registers.iter().zip(&registers).position(|(a, b)| a != b) {
         e.vcpus[index].repeat.differed = at;
-        return Found::Other;
+        return None;
     }
-    match e.run.machine.predicts_as(index, &then.stand) {
-        Some(true) => Found::Again(Box::new(stand.turn_since(&then.stand))),
-        Some(false) => Found::Other,
-        None => Found::ButUnpredicted,
-    }
+    Some(Box::new(stand.turn_since(&then.stand)))
 }
 
 /// The head comes back while a state is noted.
@@ -312,26 +299,25 @@ fn compare(e: &mut Engine, index: usize, block: &Block) {
     let r = &mut e.vcpus[index].repeat;
     let Some(then) = r.mark.take() else { return };
     let whole = !r.grew && r.vectors == then.vectors;
-    let found = if whole { find(e, index, &then) } else { Found::Other };
-    let predictor = then.predictor || matches!(found, Found::ButUnpredicted);
+    let found = if whole { find(e, index, &then) } else { None };
     let r = &mut e.vcpus[index].repeat;
     match found {
-        Found::Again(turn) => {
+        Some(turn) => {
             (r.phase, r.turn) = (Phase::Repeats, Some(turn));
             (r.period, r.visits, r.failures, r.vain) = (r.visits, 0, 0, 0);
             block.repeats.set(true);
             go_on(e, index);
         }
-        Found::Other if whole && r.visits < r.most => r.mark = Some(then),
-        _ => {
-            if whole && matches!(found, Found::Other) {
+        None if whole && r.visits < r.most => r.mark = Some(then),
+        None => {
+            if whole {
                 r.most *= 2;
             }
             r.marks += 1;
             if r.marks > MARKS || r.most > VISITS {
                 r.fail();
             } else {
-                mark(e, index, predictor);
+                mark(e, index);
             }
         }
     }

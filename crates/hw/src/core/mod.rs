@@ -23,7 +23,6 @@ mod tlb;
 mod uop;
 
 pub use access::{DeviceAccess, MemEvent, MemKind};
-pub use branch::Predictor;
 pub use pipeline::{BlockRef, Core, CoreStats};
 pub use stages::{StageTrace, Stages};
 pub use stall::StallStats;

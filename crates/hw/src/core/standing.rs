@@ -6,7 +6,6 @@
 //! than a front end runs ahead or refills in where that may still be added to it. Left out, since they follow from the accesses alone: orders of
 //! use in caches and TLBs, which a turn leaves as it found them (but for the wrap of their 32-bit clocks).
 
-use super::branch::Predictor;
 use super::pipeline::{Core, CoreStats};
 use super::position::Position;
 use super::stall::Stalls;
@@ -39,7 +38,7 @@ pub struct Turn {
 }
 
 impl Standing {
-    /// Whether a core that stands so goes on as one that stands like `other` (the predictor apart).
+    /// Whether a core that stands so goes on as one that stands like `other`.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.words == other.words
@@ -67,12 +66,6 @@ impl Core {
     pub fn disturbances(&self) -> u64 {
         let s = &self.stats;
         self.idle.0 + s.mmio_reads + s.mmio_writes + s.exceptions + self.tlb.misses()
-    }
-
-    /// The predictor, to be compared.
-    #[must_use]
-    pub fn predictor(&self) -> &Predictor {
-        &self.predictor
     }
 
     /// Whether stages are recorded, or something of a device is under way: then a turn is more than its time.
@@ -104,6 +97,7 @@ impl Core {
         for (i, (address, ready)) in self.forward.iter().enumerate().filter(|(_, f)| f.1 > now) {
             words.extend([i as u64, *address, (*ready - now).0]);
         }
+        self.predictor.stand(&mut words);
         let counted = Counted { stats: self.stats.clone(), stalls: self.stalls.clone(), uses: self.tlb.uses() };
         Standing { words, at: now, counted }
     }

@@ -6,7 +6,7 @@
 //! other core touches what it has in its caches.
 
 use super::{Hold, Machine, Nics};
-use crate::core::{Predictor, Standing, Turn as CoreTurn};
+use crate::core::{Standing, Turn as CoreTurn};
 use crate::memory::PrivateStats;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
@@ -14,7 +14,6 @@ use wiretime_base::Ps;
 /// Where a core and its caches stand.
 pub struct Stand {
     core: Standing,
-    predictor: Option<Predictor>,
     caches: PrivateStats,
     uses: [u32; 2],
 }
@@ -27,7 +26,7 @@ pub struct Turn {
 }
 
 impl Stand {
-    /// Whether a core goes on from here as from `other`, predictors apart.
+    /// Whether a core goes on from here as from `other`.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.core.is_like(&other.core)
@@ -53,22 +52,14 @@ impl<H: Hold> Machine<H> {
         self.cores[i].disturbances() + self.memory.disturbances(i) + self.intrusions
     }
 
-    /// Where core `i` stands; with its predictor where that is to be compared.
+    /// Where core `i` stands.
     #[must_use]
-    pub fn stand(&mut self, i: usize, predictor: bool) -> Stand {
-        let core = &mut self.cores[i];
+    pub fn stand(&mut self, i: usize) -> Stand {
         Stand {
-            predictor: predictor.then(|| core.predictor().clone()),
-            core: core.standing(),
+            core: self.cores[i].standing(),
             caches: self.memory.private_stats(i).clone(),
             uses: self.memory.uses(i),
         }
-    }
-
-    /// Whether core `i` predicts as it did at `then`; unknown where that was not noted.
-    #[must_use]
-    pub fn predicts_as(&self, i: usize, then: &Stand) -> Option<bool> {
-        then.predictor.as_ref().map(|p| p == self.cores[i].predictor())
     }
 
     /// Whether somebody polls what is at this address.

@@ -3,18 +3,22 @@
 //! Each predicts and learns in one step, as if every earlier branch had resolved. Left out: speculative history and its
 //! repair, which cost real predictors some accuracy in tight loops.
 
+use super::table::{Entry, Table};
 use crate::params;
 
 /// A saturating two-bit counter.
 #[inline]
-fn train(counter: &mut u8, taken: bool, max: u8) {
-    *counter = if taken { (*counter + 1).min(max) } else { counter.saturating_sub(1) };
+fn trained(counter: u8, taken: bool, max: u8) -> u8 {
+    if taken {
+        (counter + 1).min(max)
+    } else {
+        counter.saturating_sub(1)
+    }
 }
 
 /// One tagged table of a TAGE-like predictor.
-#[derive(Clone, PartialEq)]
 struct Tagged {
-    entries: Vec<TaggedEntry>,
+    entries: Table<TaggedEntry>,
     history: u64,
 }
 
@@ -25,19 +29,24 @@ struct TaggedEntry {
     useful: u8,
 }
 
+impl Entry for TaggedEntry {
+    fn word(self) -> u64 {
+        u64::from(self.tag) << 16 | u64::from(self.counter) << 8 | u64::from(self.useful)
+    }
+}
+
 const TAGE_TABLES: u32 = 4;
 /// Hash multiplier: 2^64 by the golden ratio (Knuth, vol. 3).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A direction predictor and its global history.
-#[derive(Clone, PartialEq)]
 pub struct Direction {
     kind: params::Direction,
     /// Bimodal, gshare and the base of TAGE; BiMode's choice.
-    counters: Vec<u8>,
+    counters: Table<u8>,
     /// BiMode's two tables.
-    taken: Vec<u8>,
-    not_taken: Vec<u8>,
+    taken: Table<u8>,
+    not_taken: Table<u8>,
     tagged: Vec<Tagged>,
     history: u64,
     history_mask: u64,
@@ -52,12 +61,12 @@ impl Direction {
         let bimode = if p.direction == BiMode { entries } else { 0 };
         Self {
             kind: p.direction,
-            counters: vec![1; entries],
-            taken: vec![2; bimode],
-            not_taken: vec![1; bimode],
+            counters: Table::new(1, entries),
+            taken: Table::new(2, bimode),
+            not_taken: Table::new(1, bimode),
             tagged: (1..=tables)
                 .map(|n| Tagged {
-                    entries: vec![TaggedEntry::default(); (entries / TAGE_TABLES as usize).max(1)],
+                    entries: Table::new(TaggedEntry::default(), (entries / TAGE_TABLES as usize).max(1)),
                     // Geometric: the longest history, halved from table to table.
                     history: (1u64 << (p.history >> (tables - n)).clamp(1, 63)) - 1,
                 })
@@ -66,6 +75,12 @@ impl Direction {
             history_mask: (1u64 << p.history.min(63)) - 1,
             mask: u64::from(p.entries) - 1,
         }
+    }
+
+    /// What it will predict, by words that change with it.
+    pub fn stand(&self, words: &mut Vec<u64>) {
+        words.extend([self.history, self.counters.sum(), self.taken.sum(), self.not_taken.sum()]);
+        words.extend(self.tagged.iter().map(|table| table.entries.sum()));
     }
 
     /// Predicts the branch at `pc`, then learns that it was `taken`; returns whether the prediction was right.
@@ -82,22 +97,24 @@ impl Direction {
     }
 
     fn table(&mut self, index: u64, taken: bool) -> bool {
-        let counter = &mut self.counters[(index & self.mask) as usize];
-        let predicted = *counter >= 2;
-        train(counter, taken, 3);
-        predicted
+        let at = (index & self.mask) as usize;
+        let counter = self.counters.get(at);
+        self.counters.set(at, trained(counter, taken, 3));
+        counter >= 2
     }
 
     fn bimode(&mut self, pc: u64, taken: bool) -> bool {
-        let choice = &mut self.counters[(pc >> 2 & self.mask) as usize];
+        let at = (pc >> 2 & self.mask) as usize;
+        let choice = self.counters.get(at);
         let index = ((pc >> 2 ^ self.history) & self.mask) as usize;
-        let chosen = *choice >= 2;
-        let counter = if chosen { &mut self.taken[index] } else { &mut self.not_taken[index] };
-        let predicted = *counter >= 2;
-        train(counter, taken, 3);
+        let chosen = choice >= 2;
+        let table = if chosen { &mut self.taken } else { &mut self.not_taken };
+        let counter = table.get(index);
+        let predicted = counter >= 2;
+        table.set(index, trained(counter, taken, 3));
         // The choice stays where it was wrong about the bias but its table was right.
         if predicted != taken || chosen == taken {
-            train(choice, taken, 3);
+            self.counters.set(at, trained(choice, taken, 3));
         }
         predicted
     }
@@ -110,7 +127,7 @@ impl Direction {
             let index = (hash >> 32) as usize & (table.entries.len() - 1);
             let tag = (hash >> 20) as u16 | 1;
             slots[n] = (index, tag);
-            if table.entries[index].tag == tag {
+            if table.entries.get(index).tag == tag {
                 provider = Some(n);
             }
         }
@@ -118,12 +135,14 @@ impl Direction {
         let predicted = match provider {
             None => base,
             Some(n) => {
-                let entry = &mut self.tagged[n].entries[slots[n].0];
+                let (table, at) = (&mut self.tagged[n].entries, slots[n].0);
+                let mut entry = table.get(at);
                 let predicted = entry.counter >= 4;
-                train(&mut entry.counter, taken, 7);
+                entry.counter = trained(entry.counter, taken, 7);
                 if predicted != base {
-                    train(&mut entry.useful, predicted == taken, 3);
+                    entry.useful = trained(entry.useful, predicted == taken, 3);
                 }
+                table.set(at, entry);
                 predicted
             }
         };
@@ -136,14 +155,14 @@ impl Direction {
     /// A wrong prediction takes an entry in a table with a longer history; where none is free, all age.
     fn allocate(&mut self, from: usize, slots: &[(usize, u16)], taken: bool) {
         for (table, &(index, tag)) in self.tagged.iter_mut().zip(slots).skip(from) {
-            let entry = &mut table.entries[index];
-            if entry.useful == 0 {
-                *entry = TaggedEntry { tag, counter: if taken { 4 } else { 3 }, useful: 0 };
+            if table.entries.get(index).useful == 0 {
+                table.entries.set(index, TaggedEntry { tag, counter: if taken { 4 } else { 3 }, useful: 0 });
                 return;
             }
         }
         for (table, &(index, _)) in self.tagged.iter_mut().zip(slots).skip(from) {
-            table.entries[index].useful -= 1;
+            let entry = table.entries.get(index);
+            table.entries.set(index, TaggedEntry { useful: entry.useful - 1, ..entry });
         }
     }
 }

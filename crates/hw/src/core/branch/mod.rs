@@ -1,8 +1,9 @@
-//! Branch prediction by named parts: `direction`, `target`, and a return stack.
+//! Branch prediction by named parts: `direction`, `target`, and a return stack; `table` is what they are made of.
 //!
 //! Left out: predictions of branches that are on no right path, and late updates.
 
 mod direction;
+mod table;
 mod target;
 
 use super::uop::Branch;
@@ -25,7 +26,6 @@ pub enum Outcome {
 }
 
 /// The predictor of one core.
-#[derive(Clone, PartialEq)]
 pub struct Predictor {
     direction: Direction,
     targets: Targets,
@@ -101,6 +101,14 @@ impl Predictor {
     }
 
     /// A full return stack loses its oldest entry: it is a ring.
+    /// What it will do, by words that change with it.
+    pub fn stand(&self, words: &mut Vec<u64>) {
+        self.direction.stand(words);
+        self.targets.stand(words);
+        words.push(self.top as u64);
+        words.extend(&self.returns);
+    }
+
     fn push(&mut self, address: u64) {
         self.top = if self.top + 1 == self.depth { 0 } else { self.top + 1 };
         self.returns[self.top] = address;
