@@ -129,7 +129,7 @@ impl<G: GuestMemory> GuestMemory for Seen<'_, G> {
     }
     fn write(&mut self, address: u64, data: &[u8]) -> bool {
         let lines = address / LINE..(address.saturating_add(data.len() as u64)).div_ceil(LINE);
-        *self.intrusions += u64::from(lines.into_iter().any(|line| self.memory.is_held(line)));
+        *self.intrusions += u64::from(lines.into_iter().any(|line| self.memory.is_watched(line)));
         self.guest.write(address, data)
     }
 }
@@ -151,7 +151,7 @@ pub struct Machine<H> {
     rings: Vec<(usize, Polled)>,
     /// When the next DMA write becomes visible.
     next_write: Ps,
-    /// DMA writes that became visible in lines that a core has.
+    /// DMA writes that became visible in lines that a core watches.
     intrusions: u64,
     /// How often what is over is forgotten: no result depends on it.
     pub forget_every: Ps,

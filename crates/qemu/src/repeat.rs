@@ -37,8 +37,8 @@ const LONG_PAUSE: u32 = 1 << 14;
 /// two.
 const PATIENCE: u32 = 8;
 const LONGEST: u32 = 9;
-/// Most lines that a turn may write.
-const LINES: usize = 64;
+/// Most lines that a turn may use.
+const LINES: usize = 128;
 
 /// What is known of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,9 +84,10 @@ pub struct Repeat {
     differed: usize,
     mark: Option<Mark>,
     turn: Option<Box<Turn>>,
-    /// Since the mark: lines written, a new one among them, what is polled, what the hash of executed code takes in, and
-    /// instructions.
+    /// Lines written, and all that were used; since the mark: whether there was a new one, what is polled, what the hash of
+    /// executed code takes in, and instructions.
     written: Vec<u64>,
+    used: Vec<u64>,
     grew: bool,
     polled: Vec<u64>,
     trail: Vec<u64>,
@@ -114,6 +115,7 @@ impl Default for Repeat {
             mark: None,
             turn: None,
             written: Vec::new(),
+            used: Vec::new(),
             grew: false,
             polled: Vec::new(),
             trail: Vec::new(),
@@ -139,7 +141,6 @@ impl Repeat {
         self.head = block;
         self.lose();
         self.blocks = 0;
-        self.written.clear();
         (self.failures, self.pause) = (0, 0);
     }
 
@@ -158,17 +159,22 @@ impl Repeat {
         self.trail.push(word);
         self.instructions += count;
         for a in accesses {
+            let line = a.paddr / LINE;
+            if !self.used.contains(&line) {
+                self.used.push(line);
+                self.grew = true;
+            }
             match a.kind {
-                MemKind::Store if !self.written.contains(&(a.paddr / LINE)) => {
-                    self.written.push(a.paddr / LINE);
+                MemKind::Store if !self.written.contains(&line) => {
+                    self.written.push(line);
                     self.grew = true;
                 }
                 MemKind::Load if polled(a) => self.polled.push(a.paddr),
                 _ => {}
             }
         }
-        if self.written.len() > LINES {
-            self.fail();
+        if self.used.len() > LINES {
+            self.phase = Phase::Unknown;
         }
     }
 
@@ -185,6 +191,13 @@ impl Repeat {
         self.phase = Phase::Unknown;
         self.pause = (PAUSE << self.failures.min(10)).min(LONG_PAUSE);
         self.failures += 1;
+    }
+
+    fn start_afresh(&mut self) {
+        self.phase = Phase::Noting;
+        self.written.clear();
+        self.used.clear();
+        self.start_noting();
     }
 
     fn start_noting(&mut self) {
@@ -228,8 +241,12 @@ fn visit(e: &mut Engine, index: usize, block: &Block) {
         if r.phase == Phase::Marked {
             r.cut_short();
         }
+        // Where it has repeated before it may be about to do so again.
         r.phase = Phase::Unknown;
         (r.steady, r.vectors) = (true, false);
+        if block.repeats.get() && r.pause == 0 {
+            r.start_afresh();
+        }
         return;
     }
     if r.pause > 0 {
@@ -238,16 +255,7 @@ fn visit(e: &mut Engine, index: usize, block: &Block) {
     }
     r.visits += 1;
     match r.phase {
-        // It has repeated before: what it writes is known.
-        Phase::Unknown if block.repeats.get() && !r.written.is_empty() => {
-            (r.most, r.marks) = (1, 0);
-            mark(e, index);
-        }
-        Phase::Unknown => {
-            r.phase = Phase::Noting;
-            r.written.clear();
-            r.start_noting();
-        }
+        Phase::Unknown => r.start_afresh(),
         Phase::Noting => {
             (r.most, r.marks) = (1, 0);
             mark(e, index);
@@ -271,6 +279,7 @@ fn mark(e: &mut Engine, index: usize) {
         r.fail();
         return;
     };
+    e.run.machine.watch(index, &r.used);
     r.mark = Some(Mark { registers, vectors, memory, stand: e.run.machine.stand(index) });
     r.phase = Phase::Marked;
     r.start_noting();

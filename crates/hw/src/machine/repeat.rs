@@ -37,19 +37,25 @@ impl Stand {
     pub fn turn_since(&self, earlier: &Self) -> Turn {
         Turn {
             core: self.core.turn_since(&earlier.core),
-            caches: self.caches.since(&earlier.caches),
+            // What others have asked of the caches meanwhile is not the loop's.
+            caches: PrivateStats { snooped_lines: 0, ..self.caches.since(&earlier.caches) },
             uses: [0, 1].map(|i| self.uses[i].wrapping_sub(earlier.uses[i])),
         }
     }
 }
 
 impl<H: Hold> Machine<H> {
-    /// What happens to core `i`, its caches and what it sees of memory that a loop which repeats does not do by itself: a sum
-    /// that grows with each.
+    /// What happens to core `i`, its caches and the lines that it watches that a loop which repeats does not do by itself: a
+    /// sum that grows with each.
     #[inline]
     #[must_use]
     pub fn disturbances(&self, i: usize) -> u64 {
         self.cores[i].disturbances() + self.memory.disturbances(i) + self.intrusions
+    }
+
+    /// From now on what others do to these lines disturbs core `i`, and to no others.
+    pub fn watch(&mut self, i: usize, lines: &[u64]) {
+        self.memory.watch(i, lines);
     }
 
     /// Where core `i` stands.

@@ -130,9 +130,14 @@ impl MemorySystem {
         self.private[i].disturbances()
     }
 
-    /// Whether a core has the line among its data.
-    pub(crate) fn is_held(&self, line: u64) -> bool {
-        self.private.iter().any(|p| p.holds(line))
+    /// What others do to these lines disturbs core `i`.
+    pub(crate) fn watch(&mut self, i: usize, lines: &[u64]) {
+        self.private[i].watch(lines);
+    }
+
+    /// Whether a core watches the line.
+    pub(crate) fn is_watched(&self, line: u64) -> bool {
+        self.private.iter().any(|p| p.watches(line))
     }
 
     /// Uses of core `i`'s first level.

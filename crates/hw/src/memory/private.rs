@@ -58,8 +58,11 @@ pub(super) struct Private {
     l2_prefetcher: Prefetcher,
     pub port: Calendar<Ps>,
     pub stats: PrivateStats,
-    /// Accesses that found their line in L1 but not at rest: on its way, or with a state to be changed.
+    /// Accesses that found their line in L1 but not at rest (on its way, or with a state to be changed), and watched lines
+    /// that others took or shared.
     unrest: u64,
+    /// Lines that are watched, in order.
+    watched: Vec<u64>,
 }
 
 impl Private {
@@ -79,14 +82,27 @@ impl Private {
             port: Calendar::default(),
             stats: PrivateStats::default(),
             unrest: 0,
+            watched: Vec::new(),
         }
     }
 
-    /// What happens beside accesses to lines that rest in L1: a sum that grows with each.
+    /// From now on what others do to these lines disturbs, and to no others.
+    pub fn watch(&mut self, lines: &[u64]) {
+        self.watched.clear();
+        self.watched.extend(lines);
+        self.watched.sort_unstable();
+    }
+
+    /// Whether a line is watched.
+    pub fn watches(&self, line: u64) -> bool {
+        self.watched.binary_search(&line).is_ok()
+    }
+
+    /// What happens beside accesses to lines that rest in L1, and what others do to what is watched: a sum that grows with each.
     pub fn disturbances(&self) -> u64 {
         let s = &self.stats;
         let missed = s.l1_icache_load_misses + s.l1_dcache_load_misses + s.l1_dcache_store_misses;
-        missed + s.l2_accesses_prefetch + s.l2_accesses_walk + s.snooped_lines + self.unrest
+        missed + s.l2_accesses_prefetch + s.l2_accesses_walk + self.unrest
     }
 
     /// Uses of the L1I and the L1D so far, as their clocks count them.
@@ -134,6 +150,7 @@ impl Private {
             return None;
         }
         self.stats.snooped_lines += 1;
+        self.unrest += u64::from(self.watches(line));
         Some(outer.unwrap_or(0) | inner.unwrap_or(0))
     }
 
@@ -147,6 +164,7 @@ impl Private {
             }
         }
         self.stats.snooped_lines += u64::from(state.is_some());
+        self.unrest += u64::from(self.watches(line));
         state
     }
 }
