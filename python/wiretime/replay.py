@@ -91,7 +91,8 @@ def check(
             )
         if expected > LONG_PS:
             warnings.append(
-                f"replay: {expected / 1e12:g} s of simulated time may take long, hours where packets are many; --duration, --speed or --rate limit it"
+                f"replay: {expected / 1e12:g} s of simulated time may take hours where packets are many; --duration, "
+                "--speed or --rate limit it"
             )
     play = {"clock": clock, "loops": loops, "mean_length": found["bytes"] / found["packets"]}
     return Trace(path, found, play, expected, warnings)

@@ -185,10 +185,13 @@ def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
         f"from power-on; {_measured(result)} measured after {load.time_text(run['warm_up'])}",
     )
     kept = "kept " if host["boot"] == "kept" else ""
+    # Of what was timed, turns of loops that were not executed one by one.
+    repeated = host["repeated_instructions"] / max(host["traffic_instructions"], 1)
+    at_once = f", {100 * repeated:.0f} % of it turns taken at once" if repeated >= 0.01 else ""
     row(
         "host",
         f"{host['wall_seconds']:.1f} s",
-        f"{kept}boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing",
+        f"{kept}boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing{at_once}",
     )
     warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
     return Group(t, *warnings)

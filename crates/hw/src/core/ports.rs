@@ -97,19 +97,20 @@ impl Ports {
         t
     }
 
+    /// What is taken after `now`, as how far ahead and by what, in order of slots.
+    fn ahead(&self, now: Cycles) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let first = slot(now);
+        let slots = (first..WINDOW as usize).chain(0..first);
+        slots.filter_map(move |i| {
+            let entry = self.ring[i];
+            let ahead = (entry >> PORTS).wrapping_sub(now.0);
+            (entry != u64::MAX && entry >> PORTS > now.0).then_some((i, ahead, entry & u64::from(PortMask::MAX)))
+        })
+    }
+
     /// Ports taken after `now`.
     pub fn stand(&self, now: Cycles, words: &mut Vec<u64>) {
-        for ahead in 1..=WINDOW {
-            let busy = self.busy(now + Cycles(ahead));
-            if busy != 0 {
-                words.extend([ahead, busy.into()]);
-            }
-        }
-        // Further ahead than the ring tells apart: nothing stands like that.
-        let known = now + Cycles(WINDOW);
-        if self.ring.iter().any(|&entry| entry != u64::MAX && entry >> PORTS > known.0) {
-            words.push(now.0);
-        }
+        words.extend(self.ahead(now).flat_map(|(_, ahead, busy)| [ahead, busy]));
         let (of, first, end) = self.full;
         if end > now {
             words.extend([of.into(), first.saturating_sub(now).0, (end - now).0]);
@@ -118,17 +119,13 @@ impl Ports {
 
     /// What is taken after `now` is taken so much later.
     pub fn shift(&mut self, now: Cycles, by: Cycles) {
-        let mut taken = [0; WINDOW as usize];
-        for ahead in 1..=WINDOW {
-            let t = now + Cycles(ahead);
-            taken[slot(t + by)] = self.busy(t);
-            self.ring[slot(t)] = u64::MAX;
+        let taken: Vec<_> = self.ahead(now).collect();
+        for &(i, ..) in &taken {
+            self.ring[i] = u64::MAX;
         }
-        for ahead in 1..=WINDOW {
+        for (_, ahead, busy) in taken {
             let t = now + by + Cycles(ahead);
-            if taken[slot(t)] != 0 {
-                self.ring[slot(t)] = t.0 << PORTS | u64::from(taken[slot(t)]);
-            }
+            self.ring[slot(t)] = t.0 << PORTS | busy;
         }
         self.full.1 += by;
         self.full.2 += by;
@@ -250,6 +247,37 @@ mod tests {
     fn an_unpipelined_unit_is_taken() {
         let mut p = Ports::default();
         assert_eq!([0; 3].map(|_| p.reserve(Cycles::ZERO, 1, 7).0), [0, 7, 14]);
+    }
+
+    #[test]
+    fn what_is_taken_moves_along() {
+        let (mut moved, mut there) = (Ports::default(), Ports::default());
+        for t in [5, 6, 6, 900] {
+            moved.reserve(Cycles(t), 0b11, 3);
+            there.reserve(Cycles(t + 3000), 0b11, 3);
+        }
+        moved.shift(Cycles(4), Cycles(3000));
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        moved.stand(Cycles(3004), &mut a);
+        there.stand(Cycles(3004), &mut b);
+        assert_eq!(a, b);
+        let after = |p: &mut Ports| [3005, 3006, 3008, 3901].map(|t| p.reserve(Cycles(t), 0b11, 1).0);
+        assert_eq!(after(&mut moved), after(&mut there));
+    }
+
+    #[test]
+    fn who_waits_in_a_queue_moves_along() {
+        let (mut moved, mut there) = (IssueQueue::new(4), IssueQueue::new(4));
+        for t in [12, 15, 15, 40] {
+            moved.enter(Cycles(10), Cycles(t));
+            there.enter(Cycles(5010), Cycles(t + 5000));
+        }
+        moved.shift(Cycles(10), Cycles(5000));
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        moved.stand(Cycles(5010), &mut a);
+        there.stand(Cycles(5010), &mut b);
+        assert_eq!(a, b);
+        assert_eq!(moved.room(Cycles(5011)), Cycles(5012), "the first has left");
     }
 
     proptest! {

@@ -68,12 +68,6 @@ impl Core {
         self.idle.0 + s.mmio_reads + s.mmio_writes + s.exceptions + self.tlb.misses()
     }
 
-    /// Whether stages are recorded, or something of a device is under way: then a turn is more than its time.
-    #[must_use]
-    pub fn is_watched(&self) -> bool {
-        self.stages.is_some() || !self.device_stores.is_empty()
-    }
-
     /// Where the core stands.
     pub fn standing(&mut self) -> Standing {
         let now = self.cycle();

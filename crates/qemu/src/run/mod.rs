@@ -183,7 +183,8 @@ impl Run {
     /// Whether turns of loops may be taken at once: nobody looks at single blocks.
     pub fn may_repeat(&self) -> bool {
         let s = &self.experiment.settings;
-        self.repeats && self.experiment.full_timing() && !s.profile && !s.processor_time && !s.ignore_hidden_accesses
+        let looked_at = s.profile || s.processor_time || s.trace_length.ps() > Ps::ZERO;
+        self.repeats && self.experiment.full_timing() && !looked_at && !s.ignore_hidden_accesses
     }
 
     /// Cached translations go, of one page or all, on every core.

@@ -223,6 +223,10 @@ mod tests {
         assert_eq!(d.stats.burst_packets, 6);
         assert_eq!(four(&mut d, 6, Ps(30)), Some(Seen::Empty));
         assert_eq!(d.stats.polls, 3);
+        let (next, empty) = (d.next, d.stats.empty_polls);
+        d.reads_again(next, 64, 10);
+        d.reads_again((next + 1) % 64, 64, 10);
+        assert_eq!((d.stats.polls, d.stats.empty_polls), (13, empty + 10), "of four one counts");
     }
 
     #[test]
