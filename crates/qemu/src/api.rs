@@ -77,6 +77,7 @@ extern "C" {
     pub fn qemu_plugin_insn_data(insn: *const Insn, dest: *mut c_void, len: usize) -> usize;
 
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
+    pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut Hwaddr;
     pub fn qemu_plugin_hwaddr_is_io(haddr: *const Hwaddr) -> bool;
     pub fn qemu_plugin_hwaddr_phys_addr(haddr: *const Hwaddr) -> u64;

@@ -11,7 +11,11 @@ use crate::turns;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use wiretime_hw::core::{MemEvent, MemKind};
+use wiretime_hw::memory::LINE;
 use wiretime_isa::Isa;
+
+/// Bytes of the widest access that a callback shows.
+const WIDEST: u64 = 16;
 
 /// A block is about to execute: time the one before, advance devices, and decide whose turn it is.
 pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
@@ -189,6 +193,7 @@ pub extern "C" fn translation_invalidated(_: c_uint, data: *mut c_void) {
     let word = unsafe { reference(data) }.word;
     let page = Guest::invalidated(word, e);
     e.run.invalidate(page);
+    e.vcpus.iter_mut().for_each(|v| v.repeat.lose());
 }
 
 /// A prefetch or the zeroing of a line, which QEMU shows to no memory callback: compute and translate its address, and
@@ -239,6 +244,13 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
         value = e.run.device_page_value(paddr);
     }
     let v = &mut e.vcpus[running];
+    if paddr % LINE > LINE - WIDEST {
+        // SAFETY: in a memory callback, as the API asks.
+        let size = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) };
+        if paddr % LINE + size > LINE {
+            v.repeat.lose(); // the models see one of its two lines
+        }
+    }
     let vaddr = v.addresses.tag(vaddr);
     v.accesses.push(MemEvent { paddr, vaddr, value, index, kind });
 }

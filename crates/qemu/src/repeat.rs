@@ -37,6 +37,8 @@ const LONG_PAUSE: u32 = 1 << 14;
 /// two.
 const PATIENCE: u32 = 8;
 const LONGEST: u32 = 9;
+/// How far one jump goes.
+const FARTHEST: Ps = Ps::from_us(10_000);
 /// Most lines that a turn may use.
 const LINES: usize = 128;
 
@@ -362,11 +364,11 @@ fn quiet_until(e: &mut Engine, index: usize) -> Ps {
     if decided <= now || !alone() || e.run.irq_pending() {
         return now;
     }
-    let device = e.run.machine.quiet_until();
-    let timer = crate::clock::next_timer().unwrap_or(Ps::MAX);
+    let far = now.saturating_add(FARTHEST);
+    let device = e.run.machine.quiet_until().min(far);
+    let timer = crate::clock::next_timer().unwrap_or(far);
     // Devices act when the window opens that their event is in, all others in the first that begins behind it.
-    let grid = |time: Ps| if time == Ps::MAX { time } else { t.grid_after(time) };
-    (device - device % t.quantum).min(grid(timer)).min(grid(decided)).max(now)
+    (device - device % t.quantum).min(t.grid_after(timer.min(decided).min(far))).max(now)
 }
 
 impl Engine {
