@@ -22,6 +22,7 @@ CARGO = {
     "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
     "base": ["test", "-q", "-p", "wiretime-base"],
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "closed_forms"],
+    "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "repeat"],
     "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa", "-p", "wiretime-experiment"],
 }
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
@@ -77,10 +78,11 @@ def caught(m: Mutation, folder: Path) -> str:
         if kind == "python":
             file, _, expression = rest.partition(" ")
             return "NOT CAUGHT" if _passes(folder, *PYTEST, file, "-k", expression) else "caught"
-        if kind == "guest":
+        if kind in ("guest", "run"):
             if not _passes(folder, "cargo", "build", "--release", "-q", "-p", "wiretime-qemu"):
                 return "does not build"
-            return "NOT CAUGHT" if _passes(folder, *PYTEST, "tests/test_machine.py", "-k", rest) else "caught"
+            file, _, expression = rest.partition(" ") if kind == "run" else ("tests/test_machine.py", "", rest)
+            return "NOT CAUGHT" if _passes(folder, *PYTEST, file, "-k", expression) else "caught"
         if not _passes(folder, "cargo", *CARGO[kind], "--no-run"):
             return "does not build"
         return "NOT CAUGHT" if _passes(folder, "cargo", *CARGO[kind]) else "caught"

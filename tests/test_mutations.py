@@ -20,7 +20,7 @@ def test_every_place_is_there() -> None:
     assert len(everything) >= 40
     assert not [m.what for m in everything if m.places(paths.REPOSITORY) != 1]
     kinds = {m.tests.split()[0] for m in everything}
-    assert kinds == {*mutations.CARGO, "python", "guest"}
+    assert kinds == {*mutations.CARGO, "python", "guest", "run"}
 
 
 def test_quick_mutations_are_caught(tmp_path: Path) -> None:
