@@ -133,7 +133,10 @@ class Iommu(TypedDict):
 IoPath: TypeAlias = Literal["pcie", "bus"]
 
 
-Interface: TypeAlias = Literal["8254x", "82599"]
+Interface: TypeAlias = Literal["8254x", "82599", "qdma"]
+
+
+UserLogic: TypeAlias = Literal["wire", "generator"]
 
 
 class Link(TypedDict):
@@ -987,25 +990,22 @@ class CardSlot(TypedDict):
     lanes: int
 
 
-class Nic(TypedDict):
+class Qdma(TypedDict):
     """
-    A NIC, a card of one or several ports: its register interface and its resources. The same resources may be had with either
-    interface. Ports of a card share its slot and its DMA engine; all else each has for itself.
+    A QDMA: queues, clocks, and the interface by which it asks for memory.
     """
 
-    interface: Interface
-    slot: int
-    ports: int
-    rx_fifo: str
-    tx_fifo: str
-    descriptor_cache: int
-    descriptor_prefetch: int
-    descriptor_write_back: int
-    descriptor_write_back_timer: str
-    dma_reads: int
-    dma_writes: int
-    packet_latency: str
-    tx_packets_in_flight: int
+    user_logic: UserLogic
+    queues: int
+    user_clock: str
+    requester_clock: str
+    generator_cycles: int
+    fetch_cycles: int
+    prefetch_reads: int
+    request_header: int
+    request_unit: int
+    request_boundary: int
+    request_lookahead: int
 
 
 class System(TypedDict):
@@ -1154,6 +1154,28 @@ class PrivateCache(TypedDict):
     mshrs: int
     replacement: Replacement
     prefetcher: Prefetcher
+
+
+class Nic(TypedDict):
+    """
+    A NIC, a card of one or several ports: its register interface and its resources. The same resources may be had with either
+    interface. Ports of a card share its slot and its DMA engine; all else each has for itself.
+    """
+
+    interface: Interface
+    slot: int
+    ports: int
+    rx_fifo: str
+    tx_fifo: str
+    descriptor_cache: int
+    descriptor_prefetch: int
+    descriptor_write_back: int
+    descriptor_write_back_timer: str
+    dma_reads: int
+    dma_writes: int
+    packet_latency: str
+    tx_packets_in_flight: int
+    qdma: NotRequired[Qdma | None]
 
 
 class Load(TypedDict):

@@ -121,8 +121,11 @@ def _complete(node: Mapping[str, Any], table: Any, key: str, source: str) -> Non
     elif properties := _properties(node):
         if not isinstance(table, Mapping):
             raise WiretimeError(f"{source}: {key} must be a table: [{key}]")
+        needed = schemas.resolved(node, schema()).get("required", [])
         for name, child in properties.items():
             inner = f"{key}.{name}" if key else name
+            if name not in table and name not in needed:
+                continue
             if name not in table:
                 raise WiretimeError(f"{source}: parameter {inner} is missing")
             _complete(child, table[name], inner, source)

@@ -1,4 +1,4 @@
-//! Both register interfaces and their descriptor rings against a guest that does anything: random accesses of any size and
+//! All register interfaces and their descriptor rings against a guest that does anything: random accesses of any size and
 //! offset, random descriptors (addresses outside memory, lengths 0 and 65535, rings of length 0, absurd segmentation),
 //! queues that come and go, traffic meanwhile. No panic, and nothing written outside what was handed over.
 //!
@@ -10,7 +10,7 @@ use wiretime_hw::memory::{GuestMemory, MemorySystem};
 use wiretime_hw::nic::devices::intel::{e1000, ixgbe};
 use wiretime_hw::nic::devices::{self, queues};
 use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place, Polled};
-use wiretime_hw::params::{Interface, Platform};
+use wiretime_hw::params::{self, Interface, Platform, UserLogic};
 use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Recognition, Sink, Sizes};
 
 const ACCESSES: u64 = 500_000;
@@ -147,9 +147,51 @@ fn of_82599() -> Knowledge {
     }
 }
 
+/// Two queues, so that all that one needs comes together now and then.
+fn of_qdma() -> Knowledge {
+    let mut interesting = vec![0, 0x134, 0x204, 0x208, 0x250, 0xa00, 0xa40, 0xa84, 0xab0, 0xb0c, 0xb50, 0xe24];
+    for _ in 0..3 {
+        interesting.extend((0x804..0x848).step_by(4));
+    }
+    for queue in [0, 1] {
+        interesting.extend((0..4).map(|bell| 0x18000 + queue * 16 + bell * 4));
+    }
+    Knowledge {
+        bar: 0x20000,
+        interesting,
+        value: |random, offset, value| match offset {
+            // Rings of some length, buffers of any.
+            0x204..=0x240 => (random.below(129)) as u32,
+            0xab0..=0xaec if !random.one_in(8) => 64 << random.below(6),
+            // Words of contexts: indices and flags, a base that is handed over, what makes them valid.
+            0x804 => value | 1 | 1 << 27,
+            0x808 if random.one_in(2) => (handed_over(random) >> 6) as u32,
+            0x808 => value & 0x0003_f1ff | 1 | 1 << 2 | 1 << 3 | 1 << 13 | 1 << 20,
+            0x80c if random.one_in(2) => value & 0x0c00_0000,
+            0x80c => handed_over(random) as u32 & !0xf,
+            0x810 if !random.one_in(8) => u32::from(random.one_in(2)) << 28,
+            // Bases are written whole, or they would be made up.
+            0x828..=0x830 => u32::MAX,
+            0x824..=0x840 if !random.one_in(8) => u32::MAX,
+            // Contexts of these two queues, written more often than taken away.
+            0x844 if !random.one_in(8) => {
+                let (selector, operation) = (random.of(&[0, 1, 6, 7]), if random.one_in(20) { 3 } else { 1 });
+                selector << 1 | operation << 5 | (random.below(2) as u32) << 7
+            }
+            _ => value,
+        },
+    }
+}
+
 fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     let mut p = platform();
     p.nic[0].interface = interface;
+    if interface == Interface::Qdma {
+        let other: Platform =
+            toml::from_str(include_str!("../../../platforms/epyc-9654.toml")).expect("a valid platform");
+        let q = params::Qdma { queues: 2, user_logic: UserLogic::Wire, ..other.nic[0].qdma.clone().expect("a QDMA") };
+        p.nic[0].qdma = Some(q);
+    }
     let mut memory = MemorySystem::new(&p, 1);
     let load = Load {
         sizes: Sizes::Fixed { size: 64 },
@@ -161,7 +203,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
     };
     let cable = Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).unwrap();
     let shared_range = shared_pages(interface).range;
-    let queues = queues(interface);
+    let queues = queues(&p.nic[0]);
     let pages = LocalPages::new(shared_range.clone());
     let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), cable);
     let mut engine = DmaEngine::new(&p, 0, 0..1);
@@ -263,5 +305,12 @@ fn the_8254x() {
 fn the_82599() {
     for seed in seeds(&[0x9e37_79b9_7f4a_7c15, 2, 3]) {
         fuzz(Interface::I82599, &of_82599(), seed);
+    }
+}
+
+#[test]
+fn the_qdma() {
+    for seed in seeds(&[0x9e37_79b9_7f4a_7c15, 2, 3]) {
+        fuzz(Interface::Qdma, &of_qdma(), seed);
     }
 }

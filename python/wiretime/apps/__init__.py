@@ -21,7 +21,7 @@ from wiretime.setup.parts import GUEST
 __all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
 # Queues of a direction that a program can use.
-QUEUES = {"8254x": 1, "82599": 16}
+QUEUES = {"8254x": 1, "82599": 16, "qdma": 2048}
 
 APPS = {app.name: app for app in (*DPDK, *KERNEL)}
 
@@ -58,8 +58,12 @@ def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
     """Return the queues that a run uses, where the NIC and the application have them."""
     interface = min(platforms.interfaces(platform), key=lambda name: QUEUES[name])
     have = QUEUES[interface]
+    if interface == "qdma":
+        have = min(int(nic["qdma"]["queues"]) for nic in platform["nic"])
     if not 1 <= wanted <= have:
         other = "" if have > 1 else f"; --nic 82599 has {QUEUES['82599']}"
+        if interface == "qdma":
+            other = f"; --set nic.qdma.queues=N makes up to {QUEUES['qdma']}"
         raise WiretimeError(f"--queues {wanted}: the {interface} has {have} receive queue{'s'[: have > 1]}{other}")
     if wanted > 1 and not app.queues:
         raise WiretimeError(f"--queues {wanted}: {app.name} takes no number of queues")

@@ -230,6 +230,14 @@ impl Core {
         }
     }
 
+    /// The core has worked until `t`, whatever at: not this model's instructions.
+    pub fn busy_until(&mut self, t: Ps) {
+        let cycle = self.clock.cycle_at_or_after(t);
+        if cycle > self.cycle() {
+            self.dispatch = Position::of(cycle);
+        }
+    }
+
     /// An exception or interrupt: the pipeline drains and refills.
     pub fn exception(&mut self) {
         self.stats.exceptions += 1;

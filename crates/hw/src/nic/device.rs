@@ -95,6 +95,8 @@ pub trait Device {
 
     /// A frame has come from the wire; whether it is kept. Its bytes are the MAC's until then.
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Self::Event, G>) -> bool;
+    /// Whoever is at the far end has packets for a device that pulls them ([`Io::pulls`]): user logic that makes its own.
+    fn source<G: GuestMemory>(&mut self, _io: &mut Io<'_, Self::Event, G>) {}
     /// An event is due.
     fn event<G: GuestMemory>(&mut self, event: Self::Event, io: &mut Io<'_, Self::Event, G>);
     /// The last bit of a frame of a queue has left; its length with FCS.
@@ -237,6 +239,19 @@ impl<E, G> Io<'_, E, G> {
 }
 
 impl<E: Copy + Ordered, G> Io<'_, E, G> {
+    /// The length of the packet that can be pulled now, where there is one.
+    #[must_use]
+    pub fn pulls(&self) -> Option<u32> {
+        self.mac.cable.pulls(self.effects.now)
+    }
+
+    /// Pulls it: it leaves now.
+    pub fn pull(&mut self) -> Packet {
+        let packet = self.mac.cable.pull(self.effects.now);
+        self.note(Notice::Pulled(packet));
+        packet
+    }
+
     /// Sends a frame (without FCS) of a queue, padded to `least` bytes, from `t` on, when the wire is free.
     pub fn send(&mut self, t: Ps, queue: u16, frame: &[u8], least: usize) -> usize {
         let (length, end) = self.mac.send(t, (queue, frame, least), self.effects.told);

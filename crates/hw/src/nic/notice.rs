@@ -35,6 +35,8 @@ pub struct Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields: names say it
 pub enum Notice {
+    /// A packet has been pulled from the far end: it leaves now, and is here.
+    Pulled(Packet),
     /// A frame from the wire is not taken.
     Filtered(Packet),
     /// A frame from the wire is in the FIFO, which holds so many bytes now.

@@ -143,6 +143,9 @@ impl Platform {
                 rule(size.bytes() >= 16 << 10, || Invalid::new(name, size, "at least 16KiB, the longest frame"))?;
             }
         }
+        for (i, nic) in self.nic.iter().enumerate() {
+            check_qdma(i, nic)?;
+        }
         self.check_cards()
     }
 
@@ -194,6 +197,21 @@ impl Platform {
             Invalid::new("system.memory", s.memory, "at least 128MiB, in steps of 2MiB")
         })
     }
+}
+
+/// A QDMA says what it is; what must be a power of two is.
+fn check_qdma(i: usize, nic: &super::Nic) -> Result<(), Invalid> {
+    let Some(q) = &nic.qdma else {
+        return rule(nic.interface != super::Interface::Qdma, || {
+            Invalid::new(format!("nic.{i}.interface"), "qdma", format!("needs the table nic.{i}.qdma"))
+        });
+    };
+    for (name, value) in [("request_unit", q.request_unit), ("request_boundary", q.request_boundary)] {
+        rule(value.is_power_of_two(), || {
+            Invalid::new(format!("nic.{i}.qdma.{name}"), value, "must be a power of two")
+        })?;
+    }
+    Ok(())
 }
 
 fn geometry(name: &str, size: Bytes, ways: u32) -> Result<(), Invalid> {

@@ -1,5 +1,6 @@
 //! Parameters of the way between cores, memory and NIC, and of the NIC itself.
 
+use super::Qdma;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::{BitRate, Bytes, Duration, Frequency};
@@ -137,6 +138,9 @@ pub enum Interface {
     /// Intel 82599: many queues, RSS, MSI-X.
     #[serde(rename = "82599")]
     I82599,
+    /// Xilinx QDMA: up to 2048 queues of streams, MSI-X; table `nic.qdma`.
+    #[serde(rename = "qdma")]
+    Qdma,
 }
 
 /// A NIC, a card of one or several ports: its register interface and its resources. The same resources may be had with either
@@ -178,6 +182,9 @@ pub struct Nic {
     /// Packets whose payload is being read, at most.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "packets"))]
     pub tx_packets_in_flight: u32,
+    /// What a QDMA has beyond; in force where `interface` is `qdma`, and needed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qdma: Option<Qdma>,
 }
 
 /// The Ethernet link of a port.

@@ -7,12 +7,14 @@ mod check;
 mod core;
 mod io;
 mod memory;
+mod qdma;
 
 pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
 pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
 pub use memory::{
     Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache, Replacement, SharedCache,
 };
+pub use qdma::{Qdma, UserLogic};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

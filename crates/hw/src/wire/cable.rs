@@ -64,6 +64,11 @@ pub struct Cable {
     held: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     refill: usize,
+    /// Whether the other end pulls the load's packets whenever it likes: then nothing leaves by itself.
+    pub(crate) pulled: bool,
+    /// A packet is there to be pulled; and from when on none is any more.
+    offers: bool,
+    pulls_end: Ps,
     /// Whether the wanted rate exceeds what the line carries at this packet size, so that it sends back to back.
     pub line_limited: bool,
 }
@@ -111,6 +116,9 @@ impl Cable {
             held: VecDeque::new(),
             spare: Vec::new(),
             refill: REFILL,
+            pulled: false,
+            offers: false,
+            pulls_end: Ps::MAX,
             line_limited: by_rate && rate.bits_per_second() as f64 > carried,
             end,
             pacing: Pacing::new(&load, line),
@@ -138,6 +146,7 @@ impl Cable {
 
     /// Packets leave as configured, from `t` on.
     pub fn start_at(&mut self, t: Ps) {
+        self.pulls_end = Ps::MAX;
         self.knocks.under_way = None;
         self.remaining = self.load.packets.unwrap_or(u64::MAX);
         self.end.start(t);
@@ -161,6 +170,7 @@ impl Cable {
         self.end.inherit(old.end);
         (self.draft.packet.id, self.answers, self.answered) = (old.draft.packet.id, old.answers, old.answered);
         (self.held, self.spare, self.refill) = (old.held, old.spare, old.refill);
+        self.pulled = old.pulled;
         self.decide();
         Ok(())
     }
@@ -200,6 +210,10 @@ impl Cable {
     /// The end's next packet: what, and when it wants to leave.
     fn draw(&mut self) {
         let wish = if self.remaining > 0 { self.end.draw(&mut self.draft) } else { None };
+        if self.pulled {
+            (self.offers, self.wanted) = (wish.is_some(), Ps::MAX);
+            return;
+        }
         self.wanted = match wish {
             Some(Wish::At(t)) => t,
             Some(Wish::Paced(bytes)) => self.pace.next(bytes).unwrap_or(Ps::MAX),
@@ -235,6 +249,27 @@ impl Cable {
     #[must_use]
     pub fn next(&self) -> Packet {
         self.next
+    }
+
+    /// The length of the packet that can be pulled at `t`, where there is one.
+    #[must_use]
+    pub fn pulls(&self, t: Ps) -> Option<u32> {
+        (self.offers && t < self.pulls_end).then_some(self.draft.packet.length)
+    }
+
+    /// It is pulled at `t`.
+    pub fn pull(&mut self, t: Ps) -> Packet {
+        let packet = Packet { departed: t, ..self.draft.packet };
+        self.end.sent(&self.draft, t);
+        self.draft.packet.id += 1;
+        self.remaining = self.remaining.saturating_sub(1);
+        if packet.kind == Kind::Replayed {
+            let bytes = std::mem::replace(&mut self.draft.bytes, self.spare.pop().unwrap_or_default());
+            self.held.push_back((packet.id, bytes));
+        }
+        self.draw();
+        self.decide();
+        packet
     }
 
     /// That packet has left; it is `now`, when it has arrived.
@@ -321,6 +356,7 @@ impl Cable {
 
     /// The load is over; clients say so.
     pub fn finish(&mut self, t: Ps) {
+        self.pulls_end = t;
         self.end.finish();
         self.work(t);
     }

@@ -10,9 +10,10 @@ const LONGEST: Ps = Ps::from_s(1);
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Latencies of some packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    histogram: Histogram<u64>,
+    /// None before the first: of many queues most have none.
+    histogram: Option<Histogram<u64>>,
     sum: u128,
     /// Of squares, in ns^2: enough for a deviation.
     squares: f64,
@@ -20,23 +21,15 @@ pub struct Latencies {
     max: Ps,
 }
 
-impl Default for Latencies {
-    fn default() -> Self {
-        Self {
-            histogram: Histogram::new_with_bounds(1, LONGEST.0, SIGNIFICANT_DIGITS).expect("bounds are constants"),
-            sum: 0,
-            squares: 0.0,
-            count: 0,
-            max: Ps::ZERO,
-        }
-    }
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST.0, SIGNIFICANT_DIGITS).expect("bounds are constants")
 }
 
 impl Latencies {
     /// Counts one.
     #[inline]
     pub fn record(&mut self, latency: Ps) {
-        self.histogram.saturating_record(latency.0.max(1));
+        self.histogram.get_or_insert_with(histogram).saturating_record(latency.0.max(1));
         self.sum += u128::from(latency.0);
         let ns = latency.as_f64() / 1000.0;
         self.squares += ns * ns;
@@ -75,18 +68,19 @@ impl Latencies {
     /// At a quantile, to three digits.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Ps {
-        Ps(self.histogram.value_at_quantile(q)).min(self.max)
+        self.histogram.as_ref().map_or(Ps::ZERO, |h| Ps(h.value_at_quantile(q)).min(self.max))
     }
     /// The filled buckets: highest value in ps, count.
     #[must_use]
     pub fn buckets(&self) -> Vec<(Ps, u64)> {
-        self.histogram.iter_recorded().map(|v| (Ps(v.value_iterated_to()), v.count_at_value())).collect()
+        let recorded = self.histogram.iter().flat_map(|h| h.iter_recorded());
+        recorded.map(|v| (Ps(v.value_iterated_to()), v.count_at_value())).collect()
     }
     /// The histogram (of ps) as HdrHistogram's tools in any language read it: compressed V2 format in base64.
     #[must_use]
     pub fn encoded(&self) -> String {
         let mut bytes = Vec::new();
-        match V2DeflateSerializer::new().serialize(&self.histogram, &mut bytes) {
+        match V2DeflateSerializer::new().serialize(self.histogram.as_ref().unwrap_or(&histogram()), &mut bytes) {
             Ok(_) => base64::engine::general_purpose::STANDARD.encode(bytes),
             Err(_) => String::new(), // a vector always takes what is written
         }
@@ -111,6 +105,6 @@ mod tests {
         }
         let bytes = base64::engine::general_purpose::STANDARD.decode(l.encoded()).unwrap();
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
-        assert_eq!(read, l.histogram);
+        assert_eq!(Some(read), l.histogram);
     }
 }

@@ -1,7 +1,7 @@
 //! What NICs are made of. Each block is alone testable and knows no register, no format and no other block.
 //!
 //! - `fifo`: frames in bytes. `fetcher`: descriptors into the device. `completion`: entries back to memory, coalesced.
-//! - `dma_engine`: transfers under way. `round_robin`: whose turn it is. `moderation`: when causes become interrupts.
+//! - `dma_engine`: transfers under way; `requester`: the interface that they are asked for by. `round_robin`: whose turn it is. `moderation`: when causes become interrupts.
 //! - `checks`, `offload`, `toeplitz`: the function: what is in a frame, checksums and segmentation, hashes.
 
 pub mod checks;
@@ -11,6 +11,7 @@ pub mod fetcher;
 pub mod fifo;
 pub mod moderation;
 pub mod offload;
+pub mod requester;
 pub mod round_robin;
 pub mod toeplitz;
 

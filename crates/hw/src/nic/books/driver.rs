@@ -51,10 +51,10 @@ pub struct Driver {
     pub core: u16,
     last_rx_doorbell: Option<Ps>,
     last_tx_doorbell: Option<Ps>,
-    /// Sizes of bursts, and descriptors that the NIC had left at each replenishment.
-    pub bursts: Histogram<u64>,
-    /// Descriptors that the NIC had left at each replenishment.
-    pub available: Histogram<u64>,
+    /// Sizes of bursts, where there were any: of many queues most do nothing.
+    pub bursts: Option<Histogram<u64>>,
+    /// Descriptors that the NIC had left at each replenishment, the same.
+    pub available: Option<Histogram<u64>>,
     /// Whether histograms are being filled.
     pub recording: bool,
     pub stats: DriverStats,
@@ -80,8 +80,8 @@ impl Driver {
             core: 0,
             last_rx_doorbell: None,
             last_tx_doorbell: None,
-            bursts: histogram(),
-            available: histogram(),
+            bursts: None,
+            available: None,
             recording: false,
             stats: DriverStats::default(),
         }
@@ -98,8 +98,7 @@ impl Driver {
     pub fn record(&mut self, on: bool) {
         self.recording = on;
         if on {
-            self.bursts.reset();
-            self.available.reset();
+            (self.bursts, self.available) = (None, None);
         }
     }
 
@@ -162,7 +161,7 @@ impl Driver {
             self.stats.bursts += 1;
             self.stats.burst_packets += n;
             if self.recording {
-                self.bursts.saturating_record(n);
+                self.bursts.get_or_insert_with(histogram).saturating_record(n);
             }
         }
         n
@@ -176,7 +175,7 @@ impl Driver {
             self.stats.rx_doorbell_interval_ps += t.saturating_sub(last).0;
         }
         if self.recording {
-            self.available.saturating_record(available.into());
+            self.available.get_or_insert_with(histogram).saturating_record(available.into());
         }
     }
 
@@ -236,6 +235,6 @@ mod tests {
         d.replenishes(Ps(100), 32, 900);
         d.replenishes(Ps(350), 32, 10);
         assert_eq!((d.stats.rx_doorbell_interval_ps, d.stats.replenished), (250, 64));
-        assert_eq!((d.available.min(), d.available.max()), (10, 900));
+        assert_eq!(d.available.map(|a| (a.min(), a.max())), Some((10, 900)));
     }
 }

@@ -223,6 +223,7 @@ impl Books {
     #[inline]
     pub(super) fn hear(&mut self, port: usize, t: Ps, notice: &Notice, frame: &mut impl Bytes) {
         match *notice {
+            Notice::Pulled(packet) => self.offered(port, &packet, t),
             Notice::Filtered(packet) => {
                 self.ports[port].filtered += 1;
                 self.ledger.moves(packet.id, Fate::Offered, Fate::Filtered);

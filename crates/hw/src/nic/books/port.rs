@@ -293,8 +293,9 @@ impl PortBook {
     /// Sizes of bursts, and descriptors left at replenishments, of a queue.
     #[must_use]
     pub fn driver_histograms(&self, queue: usize) -> (Buckets, Buckets) {
-        let buckets = |h: &hdrhistogram::Histogram<u64>| {
-            h.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+        let buckets = |h: &Option<hdrhistogram::Histogram<u64>>| {
+            let filled = h.iter().flat_map(|h| h.iter_recorded());
+            filled.map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
         };
         self.queues
             .get(queue)

@@ -5,32 +5,60 @@
 //! [`Interface`], and a line in each function here (docs/architecture.md).
 
 pub mod intel;
+mod qdma;
 
 use super::books::Books;
 use super::pages::{DevicePages, SharedRegisters};
 use super::port::{Nic, Port};
 use crate::memory::GuestMemory;
-use crate::params::{Interface, Platform};
+use crate::params::{self, Interface, Platform, UserLogic};
 use crate::pci::Identity;
 use crate::wire::Cable;
-use intel::{Intel, Model};
+use intel::{Family, Intel, Model};
+use qdma::Qdma;
+
+/// What a NIC is, and what it is made of.
+enum What<'a> {
+    Intel(Family),
+    Qdma(&'a params::Qdma),
+}
+
+/// The Intel family of an interface, where it has one.
+fn family(interface: Interface) -> Option<Family> {
+    match interface {
+        Interface::I8254x => Some(Family::I8254x),
+        Interface::I82599 => Some(Family::I82599),
+        Interface::Qdma => None,
+    }
+}
+
+fn what(nic: &params::Nic) -> What<'_> {
+    match (family(nic.interface), &nic.qdma) {
+        (None, Some(qdma)) => What::Qdma(qdma),
+        // A machine that has been checked has a table for each QDMA.
+        (found, _) => What::Intel(found.unwrap_or(Family::I8254x)),
+    }
+}
 
 /// How a NIC looks on the bus.
 #[must_use]
 pub fn identity(interface: Interface) -> Identity {
-    intel::identity(interface)
+    family(interface).map_or_else(qdma::identity, intel::identity)
 }
 
 /// The pages that guest and NIC share as memory.
 #[must_use]
 pub fn shared_pages(interface: Interface) -> DevicePages {
-    intel::shared_pages(interface)
+    family(interface).map_or_else(qdma::shared_pages, intel::shared_pages)
 }
 
 /// Queues of a direction.
 #[must_use]
-pub fn queues(interface: Interface) -> usize {
-    intel::queues(interface)
+pub fn queues(nic: &params::Nic) -> usize {
+    match what(nic) {
+        What::Intel(family) => intel::queues(family),
+        What::Qdma(q) => q.queues as usize,
+    }
 }
 
 /// Port `index` of a platform, with this MAC address, its register pages, and what is at the other end of its wire.
@@ -39,16 +67,21 @@ pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
     p: &Platform,
     index: usize,
     (mac, pages): ([u8; 6], S),
-    cable: Cable,
+    mut cable: Cable,
 ) -> Box<dyn Nic<G> + Send> {
     let nic = p.port(index).nic;
-    let device = Intel::new(nic, Model::new(nic.interface, mac, pages));
-    Box::new(Port::new(p, index, device, cable))
+    match what(nic) {
+        What::Intel(family) => Box::new(Port::new(p, index, Intel::new(nic, Model::new(family, mac, pages)), cable)),
+        What::Qdma(q) => {
+            cable.pulled = q.user_logic == UserLogic::Generator;
+            Box::new(Port::new(p, index, Qdma::new(p, nic, q, pages), cable))
+        }
+    }
 }
 
 /// The books of a platform's ports.
 #[must_use]
 pub fn books(p: &Platform, settings: super::BookSettings) -> Books {
-    let most = p.nic.iter().map(|nic| queues(nic.interface)).max().unwrap_or(1);
+    let most = p.nic.iter().map(queues).max().unwrap_or(1);
     Books::new(p.link.len(), most, settings)
 }

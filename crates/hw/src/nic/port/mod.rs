@@ -30,6 +30,8 @@ pub enum Event<E> {
     Arrive,
     /// Whoever is at the far end wants to be woken.
     Wake,
+    /// Packets can be pulled from now on.
+    Source,
 }
 
 impl<E: Ordered> Ordered for Event<E> {
@@ -37,6 +39,7 @@ impl<E: Ordered> Ordered for Event<E> {
         match self {
             Event::Device(e) => e.class(),
             Event::Sent => super::device::AFTER_SENT - 1,
+            Event::Source => u8::MAX - 2,
             Event::Arrive => u8::MAX - 1,
             Event::Wake => u8::MAX,
         }
@@ -385,6 +388,9 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     fn start_traffic(&mut self, t: Ps, books: &mut Books) {
         self.mac.cable.start_at(t);
         books.ledger.load_begins(self.mac.cable.next_id());
+        if self.mac.cable.pulled {
+            self.events.push(t.max(self.now), Event::Source);
+        }
         self.begin();
     }
     fn stop_traffic(&mut self, t: Ps) {
@@ -441,6 +447,10 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
                     self.arrive(t, (memory, guest), engine, books);
                 }
                 Event::Arrive => self.arrivals -= 1,
+                Event::Source => {
+                    self.device.source(io!(self, engine, memory, guest));
+                    self.hear(books);
+                }
                 Event::Wake => {
                     self.arrivals -= 1;
                     if t >= self.wake_at {

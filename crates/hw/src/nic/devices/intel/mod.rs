@@ -18,7 +18,7 @@ mod transmit;
 mod transmitting;
 
 pub use controller::Controller;
-pub use model::{identity, queues, shared_pages, Model};
+pub use model::{identity, queues, shared_pages, Family, Model};
 
 use super::super::blocks::fetcher::Fetch;
 use super::super::blocks::moderation::{InterruptAction, Moderation};

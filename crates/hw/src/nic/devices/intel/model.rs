@@ -7,7 +7,6 @@ use crate::nic::blocks::fetcher::Thresholds;
 use crate::nic::blocks::moderation::Delays;
 use crate::nic::blocks::RingView;
 use crate::nic::pages::{DevicePages, SharedRegisters};
-use crate::params::Interface;
 use crate::pci::{Bar, Identity, Msix};
 use crate::requester::Side;
 use wiretime_base::Ps;
@@ -15,15 +14,22 @@ use wiretime_base::Ps;
 const INTEL: u16 = 0x8086;
 const ETHERNET: u32 = 0x02_0000;
 
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// See [`e1000`].
+    I8254x,
+    /// See [`ixgbe`].
+    I82599,
+}
+
 /// How a register interface looks on the bus.
 #[must_use]
-pub fn identity(interface: Interface) -> Identity {
+pub fn identity(family: Family) -> Identity {
     let common = Identity { vendor: INTEL, class: ETHERNET, intx: true, ..Identity::default() };
-    match interface {
-        Interface::I8254x => {
-            Identity { device: 0x100e, revision: 3, bars: vec![Bar::new(0, e1000::BAR_SIZE)], ..common }
-        }
-        Interface::I82599 => Identity {
+    match family {
+        Family::I8254x => Identity { device: 0x100e, revision: 3, bars: vec![Bar::new(0, e1000::BAR_SIZE)], ..common },
+        Family::I82599 => Identity {
             device: 0x10f7,
             revision: 1,
             bars: vec![Bar::new(0, ixgbe::BAR_SIZE), Bar::new(4, 0x4000)],
@@ -36,20 +42,20 @@ pub fn identity(interface: Interface) -> Identity {
 
 /// The pages that guest and NIC share as memory.
 #[must_use]
-pub fn shared_pages(interface: Interface) -> DevicePages {
-    let range = match interface {
-        Interface::I8254x => e1000::SHARED,
-        Interface::I82599 => ixgbe::SHARED,
+pub fn shared_pages(family: Family) -> DevicePages {
+    let range = match family {
+        Family::I8254x => e1000::SHARED,
+        Family::I82599 => ixgbe::SHARED,
     };
     DevicePages { bar: 0, range }
 }
 
 /// Queues of a direction.
 #[must_use]
-pub fn queues(interface: Interface) -> usize {
-    match interface {
-        Interface::I8254x => e1000::QUEUES,
-        Interface::I82599 => ixgbe::QUEUES,
+pub fn queues(family: Family) -> usize {
+    match family {
+        Family::I8254x => e1000::QUEUES,
+        Family::I82599 => ixgbe::QUEUES,
     }
 }
 
@@ -65,10 +71,10 @@ pub enum Model<S> {
 impl<S: SharedRegisters> Model<S> {
     /// At power-on.
     #[must_use]
-    pub fn new(interface: Interface, mac: [u8; 6], shared: S) -> Self {
-        match interface {
-            Interface::I8254x => Self::I8254x(e1000::Registers::new(mac, shared)),
-            Interface::I82599 => Self::I82599(ixgbe::Registers::new(mac, shared)),
+    pub fn new(family: Family, mac: [u8; 6], shared: S) -> Self {
+        match family {
+            Family::I8254x => Self::I8254x(e1000::Registers::new(mac, shared)),
+            Family::I82599 => Self::I82599(ixgbe::Registers::new(mac, shared)),
         }
     }
 }

@@ -1,0 +1,239 @@
+//! Streams to the host: packets wait in a buffer, take descriptors in order of arrival, and are written in requests that cross
+//! no boundary; then a completion entry tells of each (PG347, "C2H stream engine").
+//!
+//! Left out: cut-through (a packet is written once it is whole), user-defined completion data, markers, drop without
+//! descriptors (the stream stalls, as the reference design has it).
+
+use super::completions::{Entry, Follows};
+use super::ring::Fetch;
+use super::{Due, Qdma};
+use crate::memory::GuestMemory;
+use crate::nic::device::Io;
+use crate::nic::notice::{Notice, Refusal};
+use crate::nic::pages::SharedRegisters;
+use crate::requester::{Moves, Purpose, Side};
+use crate::wire::Packet;
+use std::collections::VecDeque;
+use wiretime_base::Ps;
+
+/// A packet in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    pub packet: Packet,
+    pub queue: u16,
+    /// Descriptors that it takes.
+    pub needs: u32,
+}
+
+/// The packet that is being written.
+#[derive(Debug)]
+pub struct Writing {
+    stored: Stored,
+    /// Its buffers, as far as they are not written.
+    buffers: VecDeque<u64>,
+    first: u64,
+    /// Bytes written, of the packet and of the buffer at the front.
+    done: u32,
+    filled: u32,
+}
+
+fn purpose(queue: u16, moves: Moves) -> Purpose {
+    Purpose::new(Side::Receive, queue, moves)
+}
+
+impl<S: SharedRegisters> Qdma<S> {
+    /// Descriptors for a packet of so many bytes; none, where its queue takes none.
+    pub(super) fn needs(&self, queue: u16, bytes: u32) -> Option<u32> {
+        let size = self.c2h.get(usize::from(queue))?.buffer;
+        (size > 0).then(|| bytes.div_ceil(size).max(1))
+    }
+
+    /// A packet comes for a queue; whether it is taken.
+    pub(super) fn store<G: GuestMemory>(&mut self, packet: &Packet, queue: u16, io: &mut Io<'_, Due, G>) -> bool {
+        let t = io.now;
+        let needs = self.needs(queue, packet.length).filter(|_| self.c2h[usize::from(queue)].ring.on);
+        let Some(needs) = needs else {
+            io.tell(t, Notice::Filtered(*packet));
+            return false;
+        };
+        if !self.buffer.has_room(packet.length.into()) {
+            let culprit = self.buffer.front().map_or(queue, |s| s.queue);
+            let ring = &self.c2h[usize::from(culprit)].ring;
+            let empty = ring.outstanding() == 0;
+            let why = Refusal { culprit, fifo: true, starved: empty, empty, ring: ring.entries, stored: false };
+            self.buffer.refuse();
+            io.tell(t, Notice::Refused { packet: *packet, queue, why });
+            return false;
+        }
+        self.buffer.push(t, packet.length.into(), Stored { packet: *packet, queue, needs });
+        self.c2h[usize::from(queue)].wanted += needs;
+        io.tell(t, Notice::Stored { packet: *packet, queue, fifo: self.buffer.used() });
+        self.want_descriptors(Side::Receive, queue);
+        self.pump(t, io);
+        true
+    }
+
+    /// Descriptors to the host are here.
+    pub(super) fn take_c2h_descriptors<G: GuestMemory>(&mut self, queue: u16, fetch: Fetch, io: &mut Io<'_, Due, G>) {
+        let Some(q) = self.c2h.get_mut(usize::from(queue)) else { return };
+        if !q.ring.fetched(fetch) {
+            return;
+        }
+        for entry in fetch.entry..fetch.entry + fetch.count {
+            let mut bytes = [0; 8];
+            self.faults += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
+            let buffer = u64::from_le_bytes(bytes);
+            io.note(Notice::Offered { buffer });
+            q.ring.held.push_back((entry, buffer));
+        }
+        self.want_descriptors(Side::Receive, queue);
+    }
+
+    /// Packets at the head of the buffer whose queue went off are lost.
+    fn lose<G>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
+        while let Some(s) = self.buffer.front().filter(|s| !self.c2h[usize::from(s.queue)].ring.on).copied() {
+            self.buffer.pop();
+            io.tell(t, Notice::Lost { id: s.packet.id });
+            self.buffer.release(t, s.packet.length.into());
+        }
+    }
+
+    /// The packet at the head of the buffer takes its descriptors, where they are here.
+    fn begin_write(&mut self) -> bool {
+        let Some(&stored) = self.buffer.front() else { return false };
+        let q = &mut self.c2h[usize::from(stored.queue)];
+        if q.ring.held.len() < stored.needs as usize || !self.rings[usize::from(stored.queue)].has_room() {
+            return false;
+        }
+        self.buffer.pop();
+        let buffers: VecDeque<u64> = q.ring.held.drain(..stored.needs as usize).map(|(_, buffer)| buffer).collect();
+        for _ in 0..stored.needs {
+            q.ring.finish();
+        }
+        q.wanted = q.wanted.saturating_sub(stored.needs);
+        let first = buffers.front().copied().unwrap_or_default();
+        self.writing = Some(Writing { stored, buffers, first, done: 0, filled: 0 });
+        self.want_descriptors(Side::Receive, stored.queue);
+        true
+    }
+
+    /// The next request of the packet that is being written, if there is one, takes the interface from `t` on.
+    pub(super) fn write_payload<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        if self.writing.is_none() {
+            self.lose(t, io);
+            if !self.begin_write() {
+                return false;
+            }
+        }
+        let Some(mut w) = self.writing.take() else { return false };
+        let Stored { packet, queue, .. } = w.stored;
+        let size = self.c2h[usize::from(queue)].buffer.max(1);
+        let address = w.buffers.front().copied().unwrap_or_default().wrapping_add(w.filled.into());
+        let rest = (packet.length - w.done).min(size - w.filled.min(size));
+        let piece = self.requester.piece(address, rest.into(), self.max_payload) as u32;
+        if w.done == 0 {
+            io.tell(t, Notice::Started { id: packet.id });
+        }
+        let through = self.requester.take(t, piece.into());
+        let part = w.done as usize..(w.done + piece) as usize;
+        let (left, _) = io.write_frame(through, address, (&packet, part), purpose(queue, Moves::Payload));
+        self.requester.leaves(left);
+        w.done += piece;
+        w.filled += piece;
+        if w.done < packet.length {
+            if w.filled >= size {
+                w.buffers.pop_front();
+                w.filled = 0;
+            }
+            self.writing = Some(w);
+            return true;
+        }
+        self.received.delivered += 1;
+        io.tell(through, Notice::Delivered { id: packet.id, queue, buffer: w.first });
+        self.c2h[usize::from(queue)].delivered += 1;
+        let drained = self.buffer.release(through, packet.length.into());
+        io.tell(through, Notice::Fifo { bytes: self.buffer.used() });
+        if drained {
+            io.tell(through, Notice::Drained);
+        }
+        let entry = Entry { packet: packet.id, length: packet.length };
+        self.coalescing.push(through, queue, &mut self.rings[usize::from(queue)], entry);
+        if std::mem::take(&mut self.blocked) {
+            io.at(through, Due::Generate { life: self.life });
+        }
+        true
+    }
+
+    /// When completions, or a status, want to leave.
+    pub(super) fn completions_due(&self, t: Ps) -> Option<Ps> {
+        if !self.statuses.is_empty() {
+            return Some(t);
+        }
+        let how = self.registers.coalesce();
+        self.coalescing.due(t, how.most, self.user_clock.at(wiretime_base::Cycles(how.cycles)))
+    }
+
+    /// A status, or completions, take the interface from `t` on.
+    pub(super) fn write_completion<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        if let Some((side, queue)) = self.statuses.pop_front() {
+            match side {
+                Side::Receive => self.write_status(t, queue, io),
+                Side::Transmit => self.write_report(t, queue, io),
+            }
+            return true;
+        }
+        let Some((queue, entries)) = self.coalescing.take() else { return false };
+        let ring = &mut self.rings[usize::from(queue)];
+        let (at, untold) = (ring.at(ring.produced), ring.context.status);
+        self.scratch.clear();
+        for entry in &entries {
+            let index = ring.format(entry, &mut self.scratch);
+            ring.untold.push_back((index, entry.packet));
+        }
+        let through = self.requester.take(t, self.scratch.len() as u64);
+        let (left, visible) = io.write(through, at, &self.scratch, purpose(queue, Moves::Completions));
+        self.requester.leaves(left);
+        self.received.write_backs += 1;
+        if !untold {
+            // Software looks at colors.
+            while let Some((entry, id)) = ring.untold.pop_front() {
+                io.tell(visible, Notice::Completed { queue, entry, packet: Some(id) });
+            }
+        }
+        self.coalescing.recycle(entries);
+        let count = self.registers.count(self.rings[usize::from(queue)].context.count);
+        let follows = self.rings[usize::from(queue)].written(count);
+        self.follow(through, queue, follows, io);
+        true
+    }
+
+    fn write_status<G: GuestMemory>(&mut self, t: Ps, queue: u16, io: &mut Io<'_, Due, G>) {
+        let ring = &mut self.rings[usize::from(queue)];
+        if ring.entries == 0 {
+            return;
+        }
+        let through = self.requester.take(t, 8);
+        let (left, visible) =
+            io.write(through, ring.at(ring.entries), &ring.status(), purpose(queue, Moves::Completions));
+        self.requester.leaves(left);
+        while let Some((entry, id)) = ring.untold.pop_front() {
+            io.tell(visible, Notice::Completed { queue, entry, packet: Some(id) });
+        }
+        ring.tells();
+        self.received.write_backs += 1;
+    }
+
+    /// What an event of a completion ring asks for.
+    pub(super) fn follow<G>(&mut self, t: Ps, queue: u16, follows: Follows, io: &mut Io<'_, Due, G>) {
+        match follows {
+            Follows::Nothing => {}
+            Follows::Status => self.statuses.push_back((Side::Receive, queue)),
+            Follows::Timer => {
+                let ring = &self.rings[usize::from(queue)];
+                let cycles = self.registers.timer(ring.context.timer);
+                let ends = t + self.user_clock.at(wiretime_base::Cycles(cycles));
+                io.at(ends, Due::Timer { queue, epoch: ring.epoch });
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Streams from the host: descriptors of queues in turn are read in requests that cross no boundary, so many at a time;
+//! packets are whole when what was asked for has come, in order; a status tells software what is done (PG347, "H2C stream
+//! engine").
+//!
+//! Left out: zero-length descriptors carry nothing; user-defined fields of descriptors.
+
+use super::ring::Fetch;
+use super::{Due, Qdma};
+use crate::memory::GuestMemory;
+use crate::nic::device::Io;
+use crate::nic::notice::{Level, Notice};
+use crate::nic::pages::SharedRegisters;
+use crate::requester::{Moves, Purpose, Side};
+use crate::wire::FCS;
+use wiretime_base::Ps;
+
+/// A descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    pub address: u64,
+    pub length: u32,
+    /// The packet begins, ends with it.
+    pub first: bool,
+    pub last: bool,
+}
+
+impl Descriptor {
+    /// As software writes it, 16 bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8; 16]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let flags = word(0) >> 48;
+        Self { address: word(8), length: (word(0) >> 32 & 0xffff) as u32, first: flags & 1 != 0, last: flags & 2 != 0 }
+    }
+}
+
+/// The descriptor whose data is being asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking {
+    queue: u16,
+    descriptor: Descriptor,
+    done: u32,
+}
+
+impl Asking {
+    /// Whether it is a queue's.
+    pub fn is_of(&self, queue: u16) -> bool {
+        self.queue == queue
+    }
+}
+
+/// A request under way: when it is answered, in order; its bytes; the descriptor that ends with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    until: Ps,
+    bytes: u64,
+    ends: Option<(u16, u32, Descriptor)>,
+}
+
+fn purpose(queue: u16, moves: Moves) -> Purpose {
+    Purpose::new(Side::Transmit, queue, moves)
+}
+
+impl<S: SharedRegisters> Qdma<S> {
+    fn level(&self, queue: u16) -> Level {
+        let ring = &self.h2c[usize::from(queue)].ring;
+        Level { posted: ring.outstanding(), entries: ring.entries }
+    }
+
+    /// A doorbell.
+    pub(super) fn post_h2c<G: GuestMemory>(&mut self, queue: u16, index: u32, io: &mut Io<'_, Due, G>) {
+        let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
+        let count = q.ring.post(index);
+        io.note(Notice::Posted { queue, count, level: self.level(queue) });
+        self.want_descriptors(Side::Transmit, queue);
+    }
+
+    /// Descriptors from the host are here.
+    pub(super) fn take_h2c_descriptors<G: GuestMemory>(&mut self, queue: u16, fetch: Fetch, io: &mut Io<'_, Due, G>) {
+        let Some(q) = self.h2c.get_mut(usize::from(queue)) else { return };
+        if !q.ring.fetched(fetch) {
+            return;
+        }
+        for entry in fetch.entry..fetch.entry + fetch.count {
+            let mut bytes = [0; 16];
+            self.faults += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
+            q.ring.held.push_back((entry, Descriptor::of(&bytes)));
+        }
+        self.sending.set(queue, true);
+        self.want_descriptors(Side::Transmit, queue);
+    }
+
+    /// Whether one more request may be under way at `t`; else from when on.
+    fn throttled(&mut self, t: Ps) -> Option<Ps> {
+        let (requests, bytes) = self.registers.h2c_throttle();
+        while self.answered < self.asked.len() && self.asked[self.answered].until <= t {
+            self.under_way.0 -= 1;
+            self.under_way.1 -= self.asked[self.answered].bytes;
+            self.answered += 1;
+        }
+        let full = self.under_way.0 >= requests || self.under_way.1 + u64::from(self.max_request()) > bytes;
+        (full && self.under_way.0 > 0).then(|| self.asked[self.answered].until)
+    }
+
+    fn max_request(&self) -> u32 {
+        self.max_read
+    }
+
+    /// When data from the host can be asked for.
+    pub(super) fn reads_due(&mut self, t: Ps) -> Option<Ps> {
+        if self.asking.is_none() && self.sending.count() == 0 {
+            return None;
+        }
+        Some(self.throttled(t).unwrap_or(t).max(t))
+    }
+
+    /// The next request takes the interface from `t` on.
+    pub(super) fn read_payload<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        if self.throttled(t).is_some() {
+            return false;
+        }
+        if self.asking.is_none() {
+            let Some(queue) = self.sending.next() else { return false };
+            let held = &mut self.h2c[usize::from(queue)].ring.held;
+            let Some((_, descriptor)) = held.pop_front() else {
+                self.sending.set(queue, false);
+                return false;
+            };
+            if held.is_empty() {
+                self.sending.set(queue, false);
+            }
+            // A packet of several descriptors keeps its turn.
+            self.sending.turn_to(queue, descriptor.last);
+            io.tell(t, Notice::Begun { queue });
+            self.asking = Some(Asking { queue, descriptor, done: 0 });
+            self.want_descriptors(Side::Transmit, queue);
+        }
+        let Some(mut a) = self.asking.take() else { return false };
+        let address = a.descriptor.address.wrapping_add(a.done.into());
+        let rest = u64::from(a.descriptor.length - a.done);
+        let piece = self.requester.piece(address, rest, self.max_read);
+        let through = self.requester.take(t, 0);
+        let mut until = through;
+        if piece > 0 {
+            until = io.read(through, address, piece, purpose(a.queue, Moves::Payload));
+        }
+        self.requester.leaves(through);
+        // Packets stay in order.
+        until = until.max(self.asked.back().map_or(Ps::ZERO, |l| l.until));
+        a.done += piece as u32;
+        let ended = a.done >= a.descriptor.length;
+        let epoch = self.h2c[usize::from(a.queue)].epoch;
+        self.asked.push_back(Asked { until, bytes: piece, ends: ended.then_some((a.queue, epoch, a.descriptor)) });
+        self.under_way.0 += 1;
+        self.under_way.1 += piece;
+        if ended {
+            io.at(until, Due::Answered { life: self.life });
+        } else {
+            self.asking = Some(a);
+        }
+        true
+    }
+
+    /// All that a descriptor points to is here.
+    pub(super) fn answer<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        let t = io.now;
+        self.throttled(t);
+        while let Some(asked) = self.asked.pop_front() {
+            self.answered = self.answered.saturating_sub(1);
+            if let Some((queue, epoch, descriptor)) = asked.ends {
+                if self.h2c[usize::from(queue)].epoch == epoch {
+                    self.descriptor_done(t, queue, descriptor, io);
+                }
+                break;
+            }
+        }
+    }
+
+    fn descriptor_done<G: GuestMemory>(&mut self, t: Ps, queue: u16, d: Descriptor, io: &mut Io<'_, Due, G>) {
+        let q = &mut self.h2c[usize::from(queue)];
+        io.tell(t, Notice::Read { queue, first: d.first.then_some(d.address) });
+        if d.first {
+            q.packet.clear();
+        }
+        let at = q.packet.len();
+        q.packet.resize(at + d.length as usize, 0);
+        self.faults += u64::from(d.length > 0 && !io.guest.read(d.address, &mut q.packet[at..]));
+        q.ring.finish();
+        q.unreported += 1;
+        let idle = q.ring.outstanding() == 0;
+        let interval = q.context.report_interval && q.unreported >= self.registers.report_interval();
+        let reported = q.context.write_back && (interval || q.context.report_empty && idle);
+        if reported {
+            q.unreported = 0;
+            if !std::mem::replace(&mut q.report_due, true) {
+                self.statuses.push_back((Side::Transmit, queue));
+            }
+        }
+        if d.last {
+            let packet = std::mem::take(&mut q.packet);
+            io.tell(t, Notice::Gathered { queue });
+            // The last bytes are the check sequence's, whose value is not modelled.
+            let frame = &packet[..packet.len().saturating_sub(FCS as usize)];
+            io.send(t + self.packet_latency, queue, frame, 0);
+            let q = &mut self.h2c[usize::from(queue)];
+            (q.packet, q.sent) = (packet, q.sent + 1);
+        }
+        io.tell(t, Notice::Finished { queue, reported, level: self.level(queue) });
+    }
+
+    /// A queue's status: what is done, up to now.
+    pub(super) fn write_report<G: GuestMemory>(&mut self, t: Ps, queue: u16, io: &mut Io<'_, Due, G>) {
+        let q = &mut self.h2c[usize::from(queue)];
+        if !std::mem::take(&mut q.report_due) || !q.ring.on {
+            return;
+        }
+        let word = u64::from(q.ring.done) << 16 | u64::from(q.ring.posted) << 32;
+        let through = self.requester.take(t, 8);
+        let at = q.ring.at(q.ring.entries);
+        let (left, _) = io.write(through, at, &word.to_le_bytes(), purpose(queue, Moves::WriteBack));
+        self.requester.leaves(left);
+        self.reports += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_as_the_driver_writes_them() {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&(3u64 << 48 | 1514 << 32 | 1514 << 16).to_le_bytes());
+        bytes[8..].copy_from_slice(&0x1234_5678_9abcu64.to_le_bytes());
+        let d = Descriptor::of(&bytes);
+        assert_eq!(d, Descriptor { address: 0x1234_5678_9abc, length: 1514, first: true, last: true });
+    }
+}

@@ -1,0 +1,674 @@
+//! Xilinx QDMA: queues of streams between host and user logic, by descriptor rings each way and completion rings (PG302,
+//! PG347; `CPM5` in a Versal, and the soft IP).
+//!
+//! - `registers`, `contexts`: what a driver sees; `ring`: descriptors into the device; `completions`: entries back.
+//! - `c2h`: streams to the host; `h2c`: streams from the host; `generator`: the reference design's user logic.
+//!
+//! Everything that it asks of memory goes through one requester interface, where data, reads, descriptors and completions have
+//! turns: on a fast link that interface is what binds.
+//!
+//! Left out: memory-mapped engine, interrupts, virtual functions, bypass; a program polls.
+
+mod c2h;
+mod completions;
+mod contexts;
+mod generator;
+mod h2c;
+mod registers;
+mod ring;
+
+use super::super::blocks::fifo::ByteFifo;
+use super::super::blocks::requester::{Form, RequesterInterface};
+use super::super::blocks::round_robin::RoundRobin;
+use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Store, AFTER_SENT};
+use super::super::notice::Notice;
+use super::super::pages::{DevicePages, SharedRegisters};
+use super::super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
+use crate::memory::GuestMemory;
+use crate::params::{self, Platform, UserLogic};
+use crate::pci::{Bar, Identity, Msix};
+use crate::requester::{Moves, Purpose, Side};
+use crate::wire::Packet;
+use c2h::{Stored, Writing};
+use completions::{Coalescing, CompletionRing};
+use contexts::{Completion, Prefetch, Selector, Software};
+use generator::Generator;
+use h2c::{Asked, Asking, Descriptor};
+use registers::{bell, Bell, Changed, Registers};
+use ring::{DescriptorRing, Fetch};
+use std::collections::VecDeque;
+use wiretime_base::events::Event as Ordered;
+use wiretime_base::{Clock, Cycles, Ps};
+
+/// The pages that guest and device share as memory.
+#[must_use]
+pub fn shared_pages() -> DevicePages {
+    DevicePages { bar: 0, range: registers::SHARED }
+}
+
+/// How physical function 0 looks on the bus: a device number says generation and lanes.
+#[must_use]
+pub fn identity() -> Identity {
+    Identity {
+        vendor: 0x10ee,
+        device: 0xb048,
+        class: 0x02_0000,
+        bars: vec![Bar::wide(0, registers::CONFIG_SIZE), Bar::wide(2, registers::USER_SIZE)],
+        msix: Some(Msix {
+            vectors: registers::VECTORS,
+            bar: 0,
+            table: registers::MSIX_TABLE,
+            pending: registers::MSIX_PENDING,
+        }),
+        express: true,
+        ..Identity::default()
+    }
+}
+
+/// What it waits for.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the fields: names say it
+pub enum Due {
+    /// A doorbell arrives.
+    Doorbell { bell: Bell, queue: u16, value: u32 },
+    /// Descriptors are here.
+    Descriptors { side: Side, queue: u16, fetch: Fetch },
+    /// What a descriptor from the host points to is here.
+    Answered { life: u32 },
+    /// A packet of the generator is whole.
+    Generated { life: u32 },
+    /// The generator can begin another.
+    Generate { life: u32 },
+    /// A completion ring's timer ends.
+    Timer { queue: u16, epoch: u32 },
+    /// The requester interface can take a request.
+    Request { life: u32 },
+}
+
+impl Ordered for Due {
+    fn class(&self) -> u8 {
+        match self {
+            Due::Doorbell { .. } => 0,
+            Due::Descriptors { .. } => 1,
+            Due::Answered { .. } => 2,
+            Due::Generated { .. } => 3,
+            Due::Generate { .. } => 4,
+            Due::Timer { .. } => 5,
+            // Last: it chooses among all that is there.
+            Due::Request { .. } => AFTER_SENT,
+        }
+    }
+    fn source(&self) -> u16 {
+        match self {
+            Due::Doorbell { queue, .. } | Due::Descriptors { queue, .. } | Due::Timer { queue, .. } => *queue,
+            _ => 0,
+        }
+    }
+}
+
+/// A queue to the host.
+#[derive(Debug, Default)]
+struct C2hQueue {
+    ring: DescriptorRing<u64>,
+    /// Bytes of a buffer; 0: it takes none.
+    buffer: u32,
+    prefetches: bool,
+    /// Descriptors that packets in the buffer are going to take.
+    wanted: u32,
+    delivered: u64,
+    /// No descriptor comes before an earlier one.
+    last: Ps,
+}
+
+/// A queue from the host.
+#[derive(Debug, Default)]
+struct H2cQueue {
+    ring: DescriptorRing<Descriptor>,
+    context: Software,
+    /// Descriptors done that no status has told of; one is on its way.
+    unreported: u32,
+    report_due: bool,
+    /// The packet that is being gathered.
+    packet: Vec<u8>,
+    sent: u64,
+    epoch: u32,
+    last: Ps,
+}
+
+/// Who wants the requester interface: turns go round.
+const SOURCES: [Source; 4] = [Source::Payload, Source::Reads, Source::Descriptors, Source::Completions];
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Payload,
+    Reads,
+    Descriptors,
+    Completions,
+}
+
+/// See the module.
+pub struct Qdma<S> {
+    registers: Registers<S>,
+    user_logic: UserLogic,
+    user_clock: Clock,
+    packet_latency: Ps,
+    max_payload: u32,
+    max_read: u32,
+    descriptors: u32,
+    /// Reads of descriptors of a queue to the host that are under way at a time; from when on the engine can ask for more.
+    prefetch_reads: u32,
+    fetch_time: Ps,
+    fetches: Ps,
+    requester: RequesterInterface,
+    /// Whose turn it is; when the interface is looked at next.
+    turn: usize,
+    looks: Ps,
+    c2h: Vec<C2hQueue>,
+    h2c: Vec<H2cQueue>,
+    rings: Vec<CompletionRing>,
+    /// Queues and directions that want descriptors; queues that have data to ask for.
+    wanting: RoundRobin,
+    sending: RoundRobin,
+    buffer: ByteFifo<Stored>,
+    writing: Option<Writing>,
+    asking: Option<Asking>,
+    asked: VecDeque<Asked>,
+    /// Of these so many are answered; the others, and their bytes, are under way.
+    answered: usize,
+    under_way: (u32, u64),
+    coalescing: Coalescing,
+    statuses: VecDeque<(Side, u16)>,
+    generator: Generator,
+    generated: Option<(Packet, u16)>,
+    generates: Ps,
+    /// It waits for room in the buffer.
+    blocked: bool,
+    on: RoundRobin,
+    life: u32,
+    received: ReceiveStats,
+    reports: u64,
+    fetched: [[u64; 2]; 2],
+    faults: u64,
+    scratch: Vec<u8>,
+}
+
+fn id(side: Side, queue: u16) -> u16 {
+    queue * 2 + side as u16
+}
+
+impl<S: SharedRegisters> Qdma<S> {
+    /// At power-on, of a NIC of this platform.
+    #[must_use]
+    pub fn new(p: &Platform, nic: &params::Nic, q: &params::Qdma, bells: S) -> Self {
+        let queues = q.queues as usize;
+        let user_clock = Clock::of(q.user_clock);
+        let form = Form {
+            clock: q.requester_clock,
+            width: WIDTH,
+            unit: q.request_unit,
+            header: q.request_header,
+            boundary: q.request_boundary,
+            lookahead: q.request_lookahead,
+        };
+        Self {
+            registers: Registers::new(queues, bells),
+            user_logic: q.user_logic,
+            user_clock,
+            packet_latency: nic.packet_latency.ps(),
+            max_payload: p.pcie.max_payload,
+            max_read: p.pcie.max_read_request,
+            descriptors: nic.descriptor_cache,
+            prefetch_reads: q.prefetch_reads,
+            fetch_time: user_clock.at(Cycles(q.fetch_cycles.into())),
+            fetches: Ps::ZERO,
+            requester: RequesterInterface::new(form),
+            turn: 0,
+            looks: Ps::MAX,
+            c2h: (0..queues).map(|_| C2hQueue::default()).collect(),
+            h2c: (0..queues).map(|_| H2cQueue::default()).collect(),
+            rings: (0..queues).map(|_| CompletionRing::default()).collect(),
+            wanting: RoundRobin::new(2 * queues),
+            sending: RoundRobin::new(queues),
+            buffer: ByteFifo::new(nic.rx_fifo.bytes()),
+            writing: None,
+            asking: None,
+            asked: VecDeque::with_capacity(1024),
+            answered: 0,
+            under_way: (0, 0),
+            coalescing: Coalescing::default(),
+            statuses: VecDeque::with_capacity(64),
+            generator: Generator::new(user_clock, q.generator_cycles, queues),
+            generated: None,
+            generates: Ps::MAX,
+            blocked: false,
+            on: RoundRobin::new(queues),
+            life: 0,
+            received: ReceiveStats::default(),
+            reports: 0,
+            fetched: [[0; 2]; 2],
+            faults: 0,
+            scratch: Vec::with_capacity(256),
+        }
+    }
+
+    /// The requester interface is granted, where somebody wants it.
+    fn pump<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
+        if self.looks <= t {
+            return;
+        }
+        let begin = self.requester.ready(t);
+        if begin > t {
+            self.look_at(begin, io);
+            return;
+        }
+        let mut later = Ps::MAX;
+        for n in 0..SOURCES.len() {
+            let at = (self.turn + n) % SOURCES.len();
+            let due = match SOURCES[at] {
+                Source::Payload => Some(t),
+                Source::Descriptors => (self.wanting.count() > 0).then(|| self.fetches.max(t)),
+                Source::Reads => self.reads_due(t),
+                Source::Completions => self.completions_due(t),
+            };
+            let granted = match (due, SOURCES[at]) {
+                (Some(due), _) if due > t => {
+                    later = later.min(due);
+                    false
+                }
+                (None, _) => false,
+                (_, Source::Payload) => self.write_payload(t, io),
+                (_, Source::Reads) => self.read_payload(t, io),
+                (_, Source::Descriptors) => self.read_descriptors(t, io),
+                (_, Source::Completions) => self.write_completion(t, io),
+            };
+            if granted {
+                self.turn = (at + 1) % SOURCES.len();
+                later = self.requester.ready(t);
+                break;
+            }
+        }
+        if later < Ps::MAX {
+            self.look_at(later, io);
+        }
+    }
+
+    fn look_at<G>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
+        if t < self.looks {
+            self.looks = t;
+            io.at(t, Due::Request { life: self.life });
+        }
+    }
+
+    /// Descriptors that the next read of a queue is to bring.
+    fn due(&self, side: Side, queue: u16) -> u32 {
+        let most = self.registers.fetch_max();
+        match side {
+            Side::Receive => {
+                let q = &self.c2h[usize::from(queue)];
+                let ahead = if q.prefetches { self.registers.prefetch() } else { 0 };
+                q.ring.due(q.wanted.saturating_add(ahead), most)
+            }
+            Side::Transmit => self.h2c[usize::from(queue)].ring.due(self.descriptors, most),
+        }
+    }
+
+    fn want_descriptors(&mut self, side: Side, queue: u16) {
+        let wants = self.due(side, queue) > 0;
+        self.wanting.set(id(side, queue), wants);
+    }
+
+    /// The next read of descriptors takes the interface from `t` on.
+    fn read_descriptors<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        let Some(next) = self.wanting.next() else { return false };
+        self.fetches = t + self.fetch_time;
+        self.wanting.turn_to(next, true);
+        let (queue, side) = (next / 2, if next % 2 == 0 { Side::Receive } else { Side::Transmit });
+        let count = self.due(side, queue);
+        if count == 0 {
+            self.wanting.set(next, false);
+            return false;
+        }
+        let (size, (address, fetch)) = match side {
+            Side::Receive => {
+                let ring = &mut self.c2h[usize::from(queue)].ring;
+                (ring.size, ring.fetch(count))
+            }
+            Side::Transmit => {
+                let ring = &mut self.h2c[usize::from(queue)].ring;
+                (ring.size, ring.fetch(count))
+            }
+        };
+        let [fetches, descriptors] = &mut self.fetched[side as usize];
+        *fetches += 1;
+        *descriptors += u64::from(count);
+        let (mut at, mut rest, mut begin, mut until) = (address, u64::from(count) * u64::from(size), t, t);
+        while rest > 0 {
+            let piece = self.requester.piece(at, rest, self.max_read);
+            let through = self.requester.take(begin, 0);
+            let answered = io.read(through, at, piece, Purpose::new(side, queue, Moves::Descriptors));
+            self.requester.leaves(through);
+            until = until.max(answered);
+            (at, rest, begin) = (at.wrapping_add(piece), rest - piece, through);
+        }
+        let last = match side {
+            Side::Receive => &mut self.c2h[usize::from(queue)].last,
+            Side::Transmit => &mut self.h2c[usize::from(queue)].last,
+        };
+        until = until.max(*last);
+        *last = until;
+        io.at(until, Due::Descriptors { side, queue, fetch });
+        self.want_descriptors(side, queue);
+        true
+    }
+
+    /// The generator sends on, where it can.
+    fn generate<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
+        while self.user_logic == UserLogic::Generator && self.generated.is_none() {
+            let Some((begin, queue)) = self.generator.next() else { return };
+            if begin > t {
+                if begin < self.generates {
+                    self.generates = begin;
+                    io.at(begin, Due::Generate { life: self.life });
+                }
+                return;
+            }
+            let Some(length) = io.pulls() else { return };
+            let needs = self.needs(queue, length).unwrap_or(u32::MAX);
+            if self.generator.parks(needs) {
+                continue;
+            }
+            if !self.buffer.has_room(length.into()) {
+                self.blocked = true;
+                return;
+            }
+            let packet = io.pull();
+            let end = self.generator.sends(t, length.into(), needs);
+            self.generated = Some((packet, queue));
+            io.at(end, Due::Generated { life: self.life });
+        }
+    }
+
+    fn rung<G: GuestMemory>(&mut self, bell: Bell, queue: u16, value: u32, io: &mut Io<'_, Due, G>) {
+        let t = io.now;
+        let at = usize::from(queue);
+        if at >= self.c2h.len() {
+            return;
+        }
+        let index = value & 0xffff;
+        match bell {
+            Bell::Interrupt => {}
+            Bell::H2c => self.post_h2c(queue, index, io),
+            Bell::C2h => {
+                let ring = &mut self.c2h[at].ring;
+                if ring.on {
+                    let available = ring.outstanding();
+                    let count = ring.post(index);
+                    io.tell(t, Notice::Replenished { queue, count, available });
+                    self.generator.credit(t, queue, count);
+                    self.want_descriptors(Side::Receive, queue);
+                    self.generate(t, io);
+                }
+            }
+            Bell::Completion => {
+                let ring = &mut self.rings[at];
+                let c = &mut ring.context;
+                (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
+                (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
+                let count = self.registers.count(c.count);
+                let follows = ring.read_up_to(index, count);
+                self.follow(t, queue, follows, io);
+            }
+        }
+        self.pump(t, io);
+    }
+
+    /// A queue's context has changed: it starts, or it stops.
+    fn configure(&mut self, changed: Changed, fx: &mut Effects<'_, Due>) {
+        let (queue, at) = (changed.queue, usize::from(changed.queue));
+        if at >= self.c2h.len() {
+            return;
+        }
+        match changed.selector {
+            Selector::SoftwareC2h => {
+                let s = Software::of(&self.registers.context(0, queue));
+                let entries = self.registers.ring_entries(s.ring_size);
+                let q = &mut self.c2h[at];
+                (q.wanted, q.last) = (0, Ps::ZERO);
+                if s.enabled && !s.memory_mapped {
+                    let reads = s.fetches.max(self.prefetch_reads);
+                    q.ring.start(s.base, (entries, s.size), reads);
+                } else {
+                    q.ring.stop();
+                    fx.cancel_writes(Side::Receive, queue);
+                }
+                self.on.set(queue, q.ring.on);
+                self.generator.forget(queue);
+                self.wanting.set(id(Side::Receive, queue), false);
+                fx.note(Notice::Restarted { queue, entry: 0 });
+            }
+            Selector::SoftwareH2c => {
+                let s = Software::of(&self.registers.context(1, queue));
+                let entries = self.registers.ring_entries(s.ring_size);
+                let q = &mut self.h2c[at];
+                let (epoch, sent) = (q.epoch.wrapping_add(1), q.sent);
+                let ring = std::mem::take(&mut q.ring);
+                *q = H2cQueue { context: s, epoch, sent, ring, ..H2cQueue::default() };
+                if s.enabled && !s.memory_mapped {
+                    q.ring.start(s.base, (entries, s.size), s.fetches);
+                } else {
+                    q.ring.stop();
+                    fx.cancel_writes(Side::Transmit, queue);
+                }
+                self.sending.set(queue, false);
+                self.wanting.set(id(Side::Transmit, queue), false);
+                if self.asking.is_some_and(|a| a.is_of(queue)) {
+                    self.asking = None;
+                }
+                fx.note(Notice::Stopped { queue });
+            }
+            Selector::Completion => {
+                let c = Completion::of(&self.registers.context(6, queue));
+                self.coalescing.forget(queue);
+                self.rings[at].configure(c, self.registers.ring_entries(c.ring_size));
+            }
+            Selector::Prefetch => {
+                let p = Prefetch::of(&self.registers.context(7, queue));
+                let q = &mut self.c2h[at];
+                q.buffer = if p.valid { self.registers.buffer_size(p.buffer_size) } else { 0 };
+                q.prefetches = p.enabled;
+            }
+            Selector::FunctionMap | Selector::Other(_) => {}
+        }
+    }
+}
+
+/// Bytes of a beat.
+const WIDTH: u32 = 64;
+
+impl<S: SharedRegisters> Device for Qdma<S> {
+    type Event = Due;
+
+    fn queues(&self) -> usize {
+        self.c2h.len()
+    }
+
+    fn ready(&self) -> bool {
+        self.c2h.iter().zip(&self.rings).any(|(q, r)| q.ring.on && r.entries > 0 && q.ring.outstanding() > 0)
+    }
+
+    fn read(&mut self, place: Place, data: &mut [u8]) {
+        for (i, part) in data.chunks_mut(4).enumerate() {
+            let at = place.offset.wrapping_add(4 * i as u64);
+            let word = match place.bar {
+                0 => self.registers.read(at),
+                2 => self.registers.read_user(at),
+                _ => 0,
+            };
+            part.copy_from_slice(&word.to_le_bytes()[..part.len()]);
+        }
+    }
+
+    fn write(&mut self, place: Place, data: &[u8], fx: &mut Effects<'_, Due>) {
+        // Registers are written by whole words; anything else does nothing.
+        if place.offset % 4 != 0 || data.len() % 4 != 0 {
+            return;
+        }
+        for (i, part) in data.chunks_exact(4).enumerate() {
+            let at = place.offset.wrapping_add(4 * i as u64);
+            let value = u32::from_le_bytes(std::array::from_fn(|k| part[k]));
+            match place.bar {
+                0 if bell(at).is_some() => {
+                    fx.defer(Store { place: Place { bar: 0, offset: at }, value: value.into() });
+                }
+                0 => {
+                    if let Some(changed) = self.registers.write(at, value) {
+                        self.configure(changed, fx);
+                    }
+                }
+                2 => self.registers.write_user(at, value),
+                _ => {}
+            }
+        }
+    }
+
+    fn reset(&mut self, fx: &mut Effects<'_, Due>) {
+        self.registers.reset();
+        for q in &mut self.c2h {
+            *q = C2hQueue { delivered: q.delivered, ring: std::mem::take(&mut q.ring), ..C2hQueue::default() };
+            q.ring.stop();
+        }
+        for q in &mut self.h2c {
+            let epoch = q.epoch.wrapping_add(1);
+            *q = H2cQueue { sent: q.sent, epoch, ring: std::mem::take(&mut q.ring), ..H2cQueue::default() };
+            q.ring.stop();
+        }
+        self.rings.iter_mut().for_each(|r| r.configure(Completion::default(), 0));
+        for all in [&mut self.wanting, &mut self.sending, &mut self.on] {
+            all.clear();
+        }
+        (0..self.c2h.len() as u16).for_each(|queue| self.generator.forget(queue));
+        self.buffer.clear(fx.now);
+        (self.writing, self.asking, self.generated) = (None, None, None);
+        self.asked.clear();
+        (self.answered, self.under_way) = (0, (0, 0));
+        self.coalescing = Coalescing::default();
+        self.statuses.clear();
+        (self.looks, self.generates, self.fetches, self.blocked) = (Ps::MAX, Ps::MAX, Ps::ZERO, false);
+        self.life = self.life.wrapping_add(1);
+        fx.forget();
+        fx.note(Notice::Reset);
+    }
+
+    fn doorbell(&mut self, store: Store, _: &mut Effects<'_, Due>) -> Option<Rung<Due>> {
+        let (bell, queue) = bell(store.place.offset).filter(|_| store.place.bar == 0)?;
+        let event = Due::Doorbell { bell, queue, value: store.value as u32 };
+        Some(Rung { event, sends: bell == Bell::H2c })
+    }
+
+    fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
+        // The user logic spreads flows over the queues that are on.
+        let on = self.on.count();
+        let mut queue = self.on.at_or_after(0);
+        for _ in 0..packet.flow.checked_rem(on).unwrap_or(0) {
+            queue = queue.and_then(|q| self.on.at_or_after(q + 1));
+        }
+        match queue {
+            Some(queue) => self.store(packet, queue, io),
+            None => {
+                io.note(Notice::Filtered(*packet));
+                false
+            }
+        }
+    }
+
+    fn source<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        self.generate(io.now, io);
+    }
+
+    fn event<G: GuestMemory>(&mut self, event: Due, io: &mut Io<'_, Due, G>) {
+        let t = io.now;
+        match event {
+            Due::Doorbell { bell, queue, value } => self.rung(bell, queue, value, io),
+            Due::Descriptors { side: Side::Receive, queue, fetch } => {
+                self.take_c2h_descriptors(queue, fetch, io);
+                self.pump(t, io);
+            }
+            Due::Descriptors { queue, fetch, .. } => {
+                self.take_h2c_descriptors(queue, fetch, io);
+                self.pump(t, io);
+            }
+            Due::Answered { life } if life == self.life => {
+                self.answer(io);
+                self.pump(t, io);
+            }
+            Due::Generated { life } if life == self.life => {
+                if let Some((packet, queue)) = self.generated.take() {
+                    self.store(&packet, queue, io);
+                }
+                self.generate(t, io);
+            }
+            Due::Generate { life } if life == self.life => {
+                self.generates = Ps::MAX;
+                self.generate(t, io);
+            }
+            Due::Timer { queue, epoch } => {
+                let ring = self.rings.get_mut(usize::from(queue)).filter(|r| r.epoch == epoch);
+                if let Some(follows) = ring.map(CompletionRing::expired) {
+                    self.follow(t, queue, follows, io);
+                    self.pump(t, io);
+                }
+            }
+            Due::Request { life } if life == self.life && t == self.looks => {
+                self.looks = Ps::MAX;
+                self.pump(t, io);
+            }
+            _ => {} // of an earlier life, or there has been an earlier look
+        }
+    }
+
+    fn polled(&self) -> Vec<Polled> {
+        let ring = |(queue, (q, r)): (u16, (&C2hQueue, &CompletionRing))| {
+            let end = r.at(r.entries);
+            (q.ring.on && r.entries > 0).then_some(Polled { bytes: r.at(0)..end, entry: r.context.size, queue })
+        };
+        (0..).zip(self.c2h.iter().zip(&self.rings)).filter_map(ring).collect()
+    }
+
+    fn stats(&self, (r, t): (ReceiveStats, TransmitStats)) -> (ReceiveStats, TransmitStats) {
+        let [[fetches, descriptors], [tx_fetches, tx_descriptors]] = self.fetched;
+        (
+            ReceiveStats {
+                descriptor_fetches: fetches,
+                descriptors_fetched: descriptors,
+                write_backs: self.received.write_backs,
+                fifo_peak: self.buffer.peak,
+                fifo_level: self.buffer.level,
+                fifo_level_ps: self.buffer.level_ps,
+                buffer_faults: self.faults,
+                ..r
+            },
+            TransmitStats {
+                descriptor_fetches: tx_fetches,
+                descriptors_fetched: tx_descriptors,
+                write_backs: self.reports,
+                ..t
+            },
+        )
+    }
+
+    fn queue_stats(&self, queue: u16, (r, t): (RxQueueStats, TxQueueStats)) -> (RxQueueStats, TxQueueStats) {
+        let (rx, tx) = (&self.c2h[usize::from(queue)], &self.h2c[usize::from(queue)]);
+        (
+            RxQueueStats { delivered: rx.delivered, free: rx.ring.outstanding().into(), ..r },
+            TxQueueStats { packets: tx.sent, level: tx.ring.outstanding().into(), ..t },
+        )
+    }
+
+    fn is_on(&self, queue: u16) -> bool {
+        self.c2h[usize::from(queue)].ring.on || self.h2c[usize::from(queue)].ring.on
+    }
+
+    fn fifo(&self) -> (u64, u64) {
+        (self.buffer.used(), (self.buffer.frames() + usize::from(self.writing.is_some())) as u64)
+    }
+}
