@@ -76,7 +76,7 @@ python_environment() {
             fail "pip install failed: is the Python package index reachable?"
         touch ".venv/.requirements-$key"
     fi
-    key=$(find crates/base crates/capture crates/experiment crates/hw crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+    key=$(find crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
         if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)

@@ -22,7 +22,7 @@ AARCH64 = re.compile(
 )
 
 
-@pytest.mark.parametrize("crate", ["base", "hw", "qemu", "capture", "experiment", "py"])
+@pytest.mark.parametrize("crate", ["base", "hw", "qemu", "capture", "experiment", "packet", "py"])
 def test_only_one_crate_knows_the_instruction_set(crate: str) -> None:
     """The engine says once which it drives."""
     found = [line.strip() for _, line in lines(crate) if AARCH64.search(line)]
@@ -44,6 +44,7 @@ def test_one_module_names_its_packages_and_tools() -> None:
         ("isa", {"base", "hw"}),
         ("capture", {"base", "hw"}),
         ("experiment", {"base", "hw", "capture"}),
+        ("packet", {"base", "hw", "capture", "experiment"}),
     ],
 )
 def test_lower_layers_know_no_higher_one(crate: str, allowed: set[str]) -> None:
@@ -56,7 +57,7 @@ def test_one_word_for_one_thing() -> None:
     words = ["Account", "Cause", "Class", "Control", "Engine", "Port", "Ring", "Shared", "Verdict"]
     defined = [
         match[1]
-        for crate in ("base", "hw", "isa", "qemu", "capture", "experiment", "py")
+        for crate in ("base", "hw", "isa", "qemu", "capture", "experiment", "packet", "py")
         for _, line in lines(crate)
         if (match := re.match(r"\s*(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type) (\w+)", line))
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLATFORMS = REPOSITORY / "platforms"
+MODELS = REPOSITORY / "models"
 GUEST = REPOSITORY / "guest"
 LOCK_FILE = REPOSITORY / "wiretime.lock"
 

@@ -100,11 +100,26 @@ def _processor_time(row: Callable[[str, str, str], None], result: Report) -> Non
         row(f"core {n}", f"{busy:.1f} %", f"busy: {shares} %{each}")
 
 
+def _program(result: Report) -> str:
+    """Return what ran: a program, or a model of one."""
+    name, command = result["app"]["name"], result["app"]["command"]
+    return f"{name} ({command}: software is not run)" if _modelled(result) else name
+
+
+def _modelled(result: Report) -> bool:
+    return not result["versions"]["qemu"]
+
+
 def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     """Add what the cores that worked did, all together."""
     w = work(result)
     several = f"mean of {w.cores} cores; " if w.cores > 1 else ""
-    row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
+    if _modelled(result):
+        cycles = sum(core["core"]["cycles"] for core in of(result)["cores"])
+        each = cycles / max(result["cohort"]["offered"], 1)
+        row("cycles a packet", f"{each:.0f}", "of all cores, empty polls included")
+    else:
+        row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
     beyond = f"L2 {w.l2_misses:.2f}, LLC {w.llc_misses:.2f}, prefetches included"
     row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
 
@@ -114,7 +129,7 @@ def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     c, p = result["cohort"], result["configuration"]
     run = p["run"]
     t = Table(
-        title=f"{result['app']['name']} on {p['platform']['name']}: {load.what(run)}",
+        title=f"{_program(result)} on {p['platform']['name']}: {load.what(run)}",
         box=box.SIMPLE_HEAD,
         show_header=False,
         title_justify="left",
@@ -188,10 +203,10 @@ def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     # Of what was timed, turns of loops that were not executed one by one.
     repeated = host["repeated_instructions"] / max(host["traffic_instructions"], 1)
     at_once = f", {100 * repeated:.0f} % of it turns taken at once" if repeated >= 0.01 else ""
-    row(
-        "host",
-        f"{host['wall_seconds']:.1f} s",
-        f"{kept}boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing{at_once}",
-    )
+    spent = f"{kept}boot {host['boot_seconds']:.1f} s; {host['mips']:.0f} MIPS under full timing{at_once}"
+    if _modelled(result):
+        speed = result["total"]["offered"] / max(host["traffic_seconds"] or 0.0, 1e-9) / 1e6
+        spent = f"no guest; {speed:.2f} million packets a second"
+    row("host", f"{host['wall_seconds']:.1f} s", spent)
     warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
     return Group(t, *warnings)

@@ -11,7 +11,7 @@ from wiretime import apps, platforms
 
 GUEST_LIMIT = "60s"
 # Where the command line calls a field otherwise.
-COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
+COMMAND_LINE = {"warm_up": "warmup", "internet": "ip", "by": "engine"}
 # What a search has no use for: its loads, and what only one load has.
 OF_ONE_LOAD = (
     "rate", "duration", "warm_up", "follow", "clients", "think", "timeout", "peer",
@@ -29,6 +29,9 @@ class Request:
     """What a user asks for."""
 
     app: str = "testpmd"
+    # What runs it: a guest in full system, or a model of it, packet by packet; and which model.
+    by: str = "full-system"
+    model: str | None = None
     platform: str = platforms.DEFAULT
     packet_size: int | str = 256
     # None: 40 Gb/s; of a trace: its own clock.

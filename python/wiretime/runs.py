@@ -26,6 +26,7 @@ from wiretime import (
     profile,
     replay,
     schemas,
+    software,
     timeline,
     vm,
 )
@@ -35,6 +36,7 @@ from wiretime.errors import GuestError, WiretimeError, unknown
 from wiretime.models import Report, TraceSummary
 from wiretime.request import GUEST_LIMIT as GUEST_LIMIT
 from wiretime.request import Request as Request
+from wiretime.request import option_of
 from wiretime.setup import store
 from wiretime.setup.architecture import KERNEL_ARGS_MAX
 from wiretime.setup.parts import GUEST, QEMU
@@ -47,6 +49,9 @@ OTHER = "peer"
 # The capture until the run is over.
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
+# What only a guest can be asked for, and what a result says of one that is not there.
+OF_A_GUEST = ("app_args", "app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own")
+NO_GUEST: dict[str, Any] = {"wiretime": "", "qemu": "", "guest_kernel": "", "packages": {}}
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
 
@@ -102,6 +107,31 @@ class Checked(NamedTuple):
     trace: replay.Trace | None
     # A second simulated host.
     other: Checked | None = None
+    # The model of the software, where no guest runs it.
+    model: software.Model | None = None
+
+
+def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.Model | None:
+    """Return the model of the software, where the engine needs one."""
+    if r.by not in software.ENGINES:
+        raise unknown("engine", r.by, software.ENGINES)
+    if r.by == software.FULL:
+        if r.model is not None:
+            raise WiretimeError("--model: only with --engine packet, whose software is a model")
+        if "qdma" in platforms.interfaces(platform):
+            raise WiretimeError("--nic qdma: the guest has no driver for it: --engine packet has a model of one")
+        return None
+    usual = Request()
+    for field in OF_A_GUEST:
+        if getattr(r, field) != getattr(usual, field):
+            raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
+    model = software.of(app.name, platform, r.model)
+    if r.rate is not None and any((nic.get("qdma") or {}).get("user_logic") == "generator" for nic in platform["nic"]):
+        raise WiretimeError(
+            "--rate, or a search for one: the NIC's own generator sends whenever descriptors are posted; "
+            "--set nic.qdma.user_logic=wire gives it an Ethernet port (and --set link.rate=100Gbps a line)"
+        )
+    return model
 
 
 def check(r: Request) -> Checked:
@@ -135,6 +165,7 @@ def check(r: Request) -> Checked:
             raise WiretimeError(
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
+    model = _model(r, app, platform)
     setup = apps.Setup(platform, queues, longest, asked, apps.words(r.app_args))
     command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     sends = command.role == SENDS
@@ -172,10 +203,14 @@ def check(r: Request) -> Checked:
         "mapped_doorbells": True,
         "chaos": False,
         "ignore_hidden_accesses": False,
+        **({"start_at": "mark", "processor_time": False} if model is not None else {}),
         **(r.engine or {}),
     }
+    if model is not None:
+        text = f"model {model['name']}"
+        command = replace(command, text=text, role=FORWARDS, ring=int(model["policy"]["receive_ring"]))
     other = _other_host(r, setup, app, settings) if far_end == "host" else None
-    return Checked(platform, settings, app, command, trace, other)
+    return Checked(platform, settings, app, command, trace, other, model)
 
 
 def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
@@ -274,6 +309,8 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     checked = check(r)
     # A second host is told apart by where its memory lies, too.
     checks = [c for c in (checked, checked.other) if c is not None]
+    if checked.model is not None:
+        return _modelled(checked, progress, options)
     guests = [guest(c.app, c.platform, c.command, with_symbols=c.settings["profile"]) for c in checks]
     guests = [replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}) for n, g in enumerate(guests)]
     began = time.monotonic()
@@ -287,6 +324,18 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
         for boot in booted:
             if boot is not None:
                 boot.release()
+
+
+def _modelled(c: Checked, progress: vm.Progress | None, options: dict[str, Any]) -> Execution:
+    """Run software that is a model."""
+    assert c.model is not None
+    began = time.monotonic()
+    trials = options.get("on_trial") is not None
+    machine = software.Machine(c.platform, c.settings, c.model, trials=trials, capture=options.pop("capture", None))
+    outcome = machine.run(progress, **options)
+    done = _result(c, None, outcome, Took(began, 0.0, "none"))
+    done.result["warnings"] = [*software.warnings(c.model, c.platform), *done.result["warnings"]]
+    return done
 
 
 def _booted(
@@ -337,7 +386,7 @@ def _execute(
     return done[0]._replace(other=done[1]) if len(done) > 1 else done[0]
 
 
-def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, took: Took) -> Execution:
+def _result(c: Checked, g: vm.Guest | None, outcome: vm.Outcome, took: Took) -> Execution:
     """Return what one guest's run leaves, checked."""
     settings, app, command, trace = c.settings, c.app, c.command, c.trace
     if "result" not in outcome.message:
@@ -349,7 +398,7 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, took: Took) -> Executi
         "schema_version": schemas.schema("result")["properties"]["schema_version"]["const"],
         "app": {"name": app.name, "command": command.text, "role": command.role},
         "configuration": {"platform": c.platform, "run": settings},
-        "versions": versions(),
+        "versions": versions() if g is not None else {**NO_GUEST, "wiretime": __version__},
         **engine,
         "program": program_counters(app, outcome.console),
     }
@@ -378,7 +427,7 @@ def _result(c: Checked, g: vm.Guest, outcome: vm.Outcome, took: Took) -> Executi
     }
     entries = (
         profile.resolve(outcome.message["profile"], outcome.console, g.archives, list(g.files.values()))
-        if settings["profile"]
+        if settings["profile"] and g is not None
         else None
     )
     return Execution(result, figures, profile.without_symbols(outcome.console), entries, outcome.message["trace"])

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import wiretime._native as _native
 
 Node = Mapping[str, Any]
-Name = Literal["platform", "settings", "trial", "result"]
+Name = Literal["platform", "settings", "trial", "model", "result"]
 
 
 @cache

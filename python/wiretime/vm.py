@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -214,6 +214,29 @@ def booted(
         return boot
     boot.release()
     return None
+
+
+def listen(lines: Iterable[str], progress: Progress | None, on_trial: NextTrial | None, trials: int) -> dict[str, Any]:
+    """Hear an engine to its end, or until its state is to be kept; returns its last message.
+
+    Between trials, asks ``on_trial`` for the next one and tells it by descriptor ``trials``.
+    """
+    last: dict[str, Any] = {}
+    for line in lines:
+        message = json.loads(line)
+        if "progress" in message:
+            if progress:
+                progress(message["progress"])
+        elif "trial" in message:
+            following = on_trial(message["trial"]) if on_trial else None
+            os.write(trials, (json.dumps(following) + "\n").encode())
+        elif "keep" in message:
+            return dict(message)
+        elif "refused" in message:
+            raise WiretimeError(f"a trial was refused: {message['refused']}")
+        else:
+            last = message
+    return last
 
 
 class Machine:
@@ -421,22 +444,11 @@ class Machine:
                     os.close(fd)
                     self._fds.remove(fd)
                 with open(self.output, closefd=False) as lines:
-                    for line in lines:
-                        message = json.loads(line)
-                        if "progress" in message:
-                            if progress:
-                                progress(message["progress"])
-                        elif "trial" in message:
-                            following = on_trial(message["trial"]) if on_trial else None
-                            os.write(self.input, (json.dumps(following) + "\n").encode())
-                        elif "keep" in message:
-                            if self.keeps and self.monitor:
-                                self.keeps.keep(message["keep"], self.console_text().encode(), self.monitor)
-                            return Outcome(message, self.console_text())
-                        elif "refused" in message:
-                            raise WiretimeError(f"a trial was refused: {message['refused']}")
-                        else:
-                            last = message
+                    last = listen(lines, progress, on_trial, self.input)
+                if "keep" in last:
+                    if self.keeps and self.monitor:
+                        self.keeps.keep(last["keep"], self.console_text().encode(), self.monitor)
+                    return Outcome(last, self.console_text())
                 status = process.wait()
             console = self.console_text()
             stderr = os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")

@@ -4,9 +4,12 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schemars::generate::SchemaSettings;
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use wiretime_experiment::report::Report;
 use wiretime_experiment::{RunSettings, Trial};
 use wiretime_hw::params::Platform;
+use wiretime_packet::CostModel;
 
 /// JSON Schemas: of a platform (every parameter with unit, range and meaning), of what a run and a trial are told, and of
 /// what a run leaves.
@@ -18,9 +21,12 @@ fn schema(name: &str) -> PyResult<String> {
         "platform" => schemars::schema_for!(Platform),
         "settings" => schemars::schema_for!(RunSettings),
         "trial" => schemars::schema_for!(Trial),
+        "model" => schemars::schema_for!(CostModel),
         // As it is written: what may be null is there.
         "result" => SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Report>(),
-        _ => return Err(PyValueError::new_err(format!("no schema {name:?}: platform, settings, trial, result"))),
+        _ => {
+            return Err(PyValueError::new_err(format!("no schema {name:?}: platform, settings, trial, model, result")))
+        }
     };
     Ok(serde_json::to_string(&schema).unwrap_or_default())
 }
@@ -50,12 +56,36 @@ fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
     Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
 }
 
+/// Runs a configuration (platform, run, model of the software, as JSON) on the packet-level engine. Messages go to the file
+/// `output`, trials come from `input`, a capture goes to `capture`; a descriptor's name under `/proc/self/fd` is a file, too.
+///
+/// Raises `ValueError` with what cannot be, `OSError` where a file cannot be opened.
+#[pyfunction]
+#[pyo3(signature = (config, output, input=None, capture=None))]
+fn run_packets(py: Python<'_>, config: &str, output: &str, input: Option<&str>, capture: Option<&str>) -> PyResult<()> {
+    let written = |path| File::options().write(true).open(path).map(OwnedFd::from);
+    let output = written(output)?;
+    let input = input.map(File::open).transpose()?.map(OwnedFd::from);
+    let capture = capture.map(written).transpose()?;
+    py.detach(|| wiretime_packet::run(config, output, input, capture)).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Reads a model of a program given as JSON, checks it, and returns it.
+///
+/// Raises `ValueError` with key, value and rule.
+#[pyfunction]
+fn resolve_model(text: &str) -> PyResult<String> {
+    let model: CostModel = serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    model.check().map_err(|e| PyValueError::new_err(e.to_string()))?;
+    serde_json::to_string(&model).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
 /// What is in a capture file, as JSON: packets, bytes, lengths, span, and the first problem with packet and offset.
 ///
 /// Raises `OSError` where the file cannot be opened.
 #[pyfunction]
 fn capture_summary(py: Python<'_>, path: &str) -> PyResult<String> {
-    let file = std::fs::File::open(path)?;
+    let file = File::open(path)?;
     let s = py.detach(|| wiretime_capture::summary(file));
     let found = serde_json::json!({
         "packets": s.packets, "bytes": s.bytes, "shortest": s.shortest, "longest": s.longest, "span_ps": s.span,
@@ -103,6 +133,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
     m.add_function(wrap_pyfunction!(capture_summary, m)?)?;
     m.add_function(wrap_pyfunction!(probe_dma, m)?)?;
+    m.add_function(wrap_pyfunction!(run_packets, m)?)?;
+    m.add_function(wrap_pyfunction!(resolve_model, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;
     m.add_function(wrap_pyfunction!(parse_duration, m)?)?;
     m.add_function(wrap_pyfunction!(parse_size, m)?)?;

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiretime import apps, load, platforms, runs
+from wiretime import apps, load, platforms, runs, software
 from wiretime.apps.user import HUGEPAGES_MIB
 from wiretime.cli.base import (
     AppArgs,
@@ -18,6 +18,8 @@ from wiretime.cli.base import (
     Changes,
     Cores,
     DropClasses,
+    Engine,
+    ModelName,
     NicName,
     PlatformName,
     Ports,
@@ -30,6 +32,8 @@ Command = Callable[..., None]
 
 def request_of(
     application: Application,
+    engine: Engine = software.FULL,
+    model: ModelName = None,
     platform: PlatformName = platforms.DEFAULT,
     nic: NicName = None,
     cores: Cores = None,
@@ -90,6 +94,8 @@ def request_of(
     """Return the request that these options make."""
     return runs.Request(
         app=application,
+        by=engine,
+        model=model,
         platform=platform,
         nic=nic,
         cores=cores,

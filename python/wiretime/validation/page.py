@@ -36,13 +36,19 @@ def _plots(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, tuple[Figure, dra
         yield f"{figure}, {unit}", show.pairs(rows)
 
 
-def write(base: Path, verdicts: Sequence[Verdict], summary: Sequence[str], studies: Mapping[str, Study]) -> Path:
-    """Write the page, the table and the plots; returns the page's path."""
+def write(
+    base: Path,
+    verdicts: Sequence[Verdict],
+    summary: Sequence[str],
+    studies: Mapping[str, Study],
+    further: Mapping[str, tuple[Figure, draw.Data] | None],
+) -> Path:
+    """Write the page, the table and the plots, with further ones by title; returns the page's path."""
     folder = base / PLOTS
     folder.mkdir(parents=True, exist_ok=True)
     plots = []
     with mpl.rc_context(draw.STYLE):
-        for title, drawn in _plots(verdicts):
+        for title, drawn in (*_plots(verdicts), *further.items()):
             if drawn is not None:
                 plots.append(report.plotted(title, *drawn, folder / report.file_name(title)))
     files.replace(base / TABLE, _rows(summary, verdicts, plots))

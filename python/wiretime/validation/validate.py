@@ -12,7 +12,7 @@ from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
 from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
-from wiretime.validation import claims, execute, hardware, judge, page, show
+from wiretime.validation import claims, execute, hardware, judge, page, qdma, show
 
 NAME, QUICK = "validation", "quick"
 
@@ -28,6 +28,15 @@ def _measure_hardware(notes: Console, base: Path, machines: Sequence[str], jobs:
                 failed += 1
                 notes.print(f"failed: micro-benchmarks of {machine}: {reason}", markup=False, highlight=False)
         return failed
+
+
+def _simulate_cells(notes: Console, base: Path, jobs: int) -> None:
+    """Run every cell of the tables of the study of the QDMA."""
+    with progress.progress(notes) as bar:
+        total = len(qdma.PLATFORMS) * len(qdma.SIZES) * len(qdma.QUEUES)
+        shown = bar.add_task("cells of the QDMA study", total=total, left="")
+        for _ in qdma.run(base, jobs):
+            bar.advance(shown)
 
 
 @dataclass(frozen=True)
@@ -47,13 +56,17 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     # Parts of studies are not the studies: they have a folder of their own, and share the points.
     base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
     count = progress.jobs_of(asked.jobs)
-    wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), hardware.NAME])
-    studies = execute.studies(wanted, [o for o in others if o != hardware.NAME], base, pool, asked.quick)
+    apart = (hardware.NAME, qdma.NAME)
+    wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), *apart])
+    studies = execute.studies(wanted, [o for o in others if o not in apart], base, pool, asked.quick)
     if not studies and not others:
         raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
     with_hardware = hardware.NAME in others
     machines = hardware.left(asked.base) if with_hardware else []
-    _announce(notes, list(studies.values()), machines, count)
+    # A minute for one source: of a quick look only where it is asked for.
+    with_qdma = qdma.NAME in others and bool(asked.only or not asked.quick)
+    cells = with_qdma and qdma.left(asked.base)
+    _announce(notes, list(studies.values()), machines, cells, count)
     if asked.dry_run:
         return True
     for study in studies.values():
@@ -61,30 +74,38 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     failed = 0
     if machines:
         failed += _measure_hardware(notes, asked.base, machines, count)
+    if cells:
+        _simulate_cells(notes, asked.base, count)
     failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
     tables = judge.Tables(studies)
     verdicts = [judge.verdict(claim, tables) for claim in wanted]
     if with_hardware:
         verdicts += hardware.verdicts(asked.base)
+    if with_qdma:
+        verdicts += qdma.verdicts(asked.base)
     summary = judge.summary(verdicts)
+    further = {"Bandwidth of the QDMA by packet size": qdma.drawn(asked.base)} if with_qdma else {}
     screen.print(show.table(verdicts))
     for line in summary:
         screen.print(line, highlight=False)
-    screen.print(str(page.write(base, verdicts, summary, studies)), highlight=False, soft_wrap=True)
+    screen.print(str(page.write(base, verdicts, summary, studies, further)), highlight=False, soft_wrap=True)
     if asked.publish is not None:
         page.publish(base, asked.publish)
     return failed == 0
 
 
-def _announce(notes: Console, studies: Sequence[Study], machines: Sequence[str], count: int) -> None:
+def _announce(notes: Console, studies: Sequence[Study], machines: Sequence[str], cells: bool, count: int) -> None:
     """Say what there is to run, and how long it will take."""
     tasks = unique(studies)
     left = [t for t in tasks if not t.finished]
     seconds = points.expected_seconds(tasks, count) if left else 0.0
     seconds += len(machines) * hardware.GUESS_SECONDS / min(count, max(1, len(machines)))
     micro = f", micro-benchmarks of {len(machines)} machines" if machines else ""
+    if cells:
+        seconds += qdma.GUESS_SECONDS / count
+        micro += ", all cells of the QDMA study"
     done = f", {len(tasks) - len(left)} of them done" if len(left) < len(tasks) else ""
-    rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines else ""
+    rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines or cells else ""
     notes.print(
         f"{NAME}: {len(tasks)} points of {len(studies)} studies{done}{micro}{rest}", highlight=False, soft_wrap=True
     )

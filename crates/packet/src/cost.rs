@@ -1,0 +1,180 @@
+//! What a program costs on a core, as data: cycles of its work, the memory that it touches, its rules. Cycles are without
+//! waiting for memory: that comes from the caches, where the accesses are simulated.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wiretime_base::Invalid;
+
+/// A program with its driver.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostModel {
+    /// Name that `--model` takes.
+    pub name: String,
+    /// Where its figures come from.
+    pub source: String,
+    /// The register interface whose driver it has.
+    pub interface: String,
+    /// The platform whose core it was measured on; empty: written by hand, for any.
+    pub platform: String,
+    /// Cycles of its work.
+    pub cycles: Costs,
+    /// What it touches.
+    pub touches: Touches,
+    /// What it does when.
+    pub policy: Policy,
+}
+
+/// Cycles of a core, without waiting for memory.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// A turn of the loop that finds nothing.
+    #[schemars(range(min = 1.0, max = 1e6), extend("unit" = "cycles"))]
+    pub empty_poll: f64,
+    /// A turn that finds packets, beside what each of them costs.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub turn: f64,
+    /// A packet received, its buffer replaced.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub receive: f64,
+    /// What the program does with a packet.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub work: f64,
+    /// A line of payload that it looks at, beside the access.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub line: f64,
+    /// A packet sent.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub send: f64,
+    /// A buffer given back after it was sent.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub release: f64,
+    /// A further buffer of a packet, both ways.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub segment: f64,
+}
+
+/// What of a packet's bytes a program looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Payload {
+    /// Nothing.
+    None,
+    /// Its first line.
+    Header,
+    /// All of it.
+    All,
+}
+
+/// Memory that a program touches for each packet, beside rings.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Touches {
+    /// Loads that are under way at a time, where none depends on another.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "loads"))]
+    pub parallel: u32,
+    /// Lines of a buffer's own record that are written on receiving.
+    #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
+    pub received_lines: u32,
+    /// The same, that are read to post a buffer.
+    #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
+    pub posted_lines: u32,
+    /// The same, that are read to give a buffer back.
+    #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
+    pub released_lines: u32,
+    /// Whether the driver prefetches the first line of a packet.
+    pub prefetches: bool,
+    /// What it looks at.
+    pub payload: Payload,
+    /// Whether it changes the first line.
+    pub writes_header: bool,
+}
+
+/// What a program does with packets that its ring does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFull {
+    /// Drops them.
+    Drop,
+    /// Tries again until they are sent.
+    Wait,
+}
+
+/// Rules of program and driver.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Packets that the program asks for.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "packets"))]
+    pub burst: u32,
+    /// Packets that the driver gives at most.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "packets"))]
+    pub receive_most: u32,
+    /// Entries of the receive ring.
+    #[schemars(range(min = 32, max = 32768), extend("unit" = "descriptors"))]
+    pub receive_ring: u32,
+    /// Entries of the transmit ring.
+    #[schemars(range(min = 32, max = 32768), extend("unit" = "descriptors"))]
+    pub transmit_ring: u32,
+    /// Buffers are posted when so many can be.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "buffers"))]
+    pub refill: u32,
+    /// Sent buffers are taken back when fewer entries of the ring than this are free.
+    #[schemars(range(min = 0, max = 32768), extend("unit" = "descriptors"))]
+    pub release: u32,
+    /// One descriptor in so many asks for a report, and so many buffers are taken back at a time.
+    #[schemars(range(min = 1, max = 4096), extend("unit" = "descriptors"))]
+    pub report: u32,
+    /// What happens with packets that the ring does not take.
+    pub on_full: OnFull,
+    /// Bytes of a buffer.
+    #[schemars(range(min = 64, max = 16384), extend("unit" = "B"))]
+    pub buffer: u32,
+}
+
+impl CostModel {
+    /// Checks what types do not.
+    ///
+    /// # Errors
+    /// The key, what was found, and what is allowed.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let c = &self.cycles;
+        for (name, value) in [
+            ("turn", c.turn),
+            ("receive", c.receive),
+            ("work", c.work),
+            ("line", c.line),
+            ("send", c.send),
+            ("release", c.release),
+            ("segment", c.segment),
+        ] {
+            if !(0.0..=1e6).contains(&value) {
+                return Err(Invalid::new(format!("cycles.{name}"), value, "must be from 0 to 1000000 cycles"));
+            }
+        }
+        if !(1.0..=1e6).contains(&c.empty_poll) {
+            return Err(Invalid::new("cycles.empty_poll", c.empty_poll, "must be from 1 to 1000000 cycles"));
+        }
+        let p = &self.policy;
+        for (name, value, least, most) in [
+            ("policy.burst", p.burst, 1, 4096),
+            ("policy.receive_most", p.receive_most, 1, 4096),
+            ("policy.receive_ring", p.receive_ring, 32, 32768),
+            ("policy.transmit_ring", p.transmit_ring, 32, 32768),
+            ("policy.refill", p.refill, 1, p.receive_ring / 2),
+            ("policy.release", p.release, 0, p.transmit_ring),
+            ("policy.report", p.report, 1, p.transmit_ring / 2),
+            ("policy.buffer", p.buffer, 64, 16384),
+            ("touches.parallel", self.touches.parallel, 1, 64),
+            ("touches.received_lines", self.touches.received_lines, 0, 2),
+            ("touches.posted_lines", self.touches.posted_lines, 0, 2),
+            ("touches.released_lines", self.touches.released_lines, 0, 2),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
+            }
+        }
+        Ok(())
+    }
+}

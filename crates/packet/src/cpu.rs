@@ -1,0 +1,156 @@
+//! A core that runs a cost model: its time, its accesses through the caches, its stores to devices.
+//!
+//! Loads that depend on nothing run ahead of the work, so many at a time; one that something depends on is waited for. Stores
+//! go into the store buffer, whose entries are all that is waited for. Left out: fetch, translation.
+
+use crate::cost::CostModel;
+use crate::memory::HostMemory;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use wiretime_base::{Clock, Cycles, Ps};
+use wiretime_hw::machine::{Machine, Nics};
+use wiretime_hw::nic::{Place, Polled, Store};
+use wiretime_hw::params::Platform;
+
+/// The machine as this engine has it.
+pub type Host = Machine<RefCell<Nics<HostMemory>>>;
+
+/// Fractions of a cycle that costs are counted in.
+const FRACTION: f64 = 1024.0;
+
+/// The time of a core and what it waits for.
+pub struct Cpu {
+    /// Its number.
+    pub index: usize,
+    clock: Clock,
+    /// Time in fractions of a cycle.
+    now: u64,
+    /// Loads under way.
+    loads: VecDeque<Cycles>,
+    parallel: usize,
+    /// Stores that have not left.
+    stores: VecDeque<Cycles>,
+    buffered: usize,
+    device_write: Ps,
+}
+
+impl Cpu {
+    /// At time zero.
+    #[must_use]
+    pub fn new(index: usize, model: &CostModel, p: &Platform) -> Self {
+        let parallel = model.touches.parallel as usize;
+        let buffered = p.core.store_queue_entries as usize;
+        Self {
+            index,
+            clock: Clock::of(p.core.frequency),
+            now: 0,
+            loads: VecDeque::with_capacity(parallel),
+            parallel,
+            stores: VecDeque::with_capacity(buffered),
+            buffered,
+            device_write: p.io.mmio_write_latency.ps(),
+        }
+    }
+
+    fn cycle(&self) -> Cycles {
+        Cycles(self.now / FRACTION as u64)
+    }
+
+    /// Its time.
+    #[must_use]
+    pub fn time(&self) -> Ps {
+        self.clock.at(self.cycle())
+    }
+
+    /// So many cycles of work.
+    pub fn spend(&mut self, cycles: f64) {
+        self.now += (cycles * FRACTION) as u64;
+    }
+
+    /// Its time in fractions of a cycle.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How often so many fractions of a cycle pass before `t`.
+    #[must_use]
+    pub fn rounds_before(&self, t: Ps, round: u64) -> u64 {
+        let end = self.clock.cycle_at_or_after(t).0.saturating_sub(1) * FRACTION as u64;
+        end.saturating_sub(self.now) / round.max(1)
+    }
+
+    /// They pass so often.
+    pub fn repeat(&mut self, round: u64, count: u64) {
+        self.now += round * count;
+    }
+
+    fn wait_until(&mut self, t: Cycles) {
+        self.now = self.now.max(t.0 * FRACTION as u64);
+    }
+
+    /// A load by the instruction at `pc`; `waits`: something depends on it.
+    pub fn load(&mut self, host: &mut Host, pc: u64, address: u64, waits: bool) {
+        if self.loads.len() >= self.parallel {
+            if let Some(first) = self.loads.pop_front() {
+                self.wait_until(first);
+            }
+        }
+        let (done, _) = host.memory.load(self.index, address, pc, self.cycle());
+        if waits {
+            self.wait_until(done);
+        } else {
+            self.loads.push_back(done);
+        }
+    }
+
+    /// A software prefetch.
+    pub fn prefetch(&mut self, host: &mut Host, address: u64) {
+        host.memory.prefetch(self.index, address, self.cycle());
+    }
+
+    /// A store.
+    pub fn store(&mut self, host: &mut Host, address: u64) {
+        if self.stores.len() >= self.buffered {
+            if let Some(first) = self.stores.pop_front() {
+                self.wait_until(first);
+            }
+        }
+        let (done, _) = host.memory.store(self.index, address, self.cycle());
+        self.stores.push_back(done);
+    }
+
+    /// All loads have come.
+    pub fn settle(&mut self) {
+        if let Some(last) = self.loads.drain(..).max() {
+            self.wait_until(last);
+        }
+    }
+
+    /// A store to a device.
+    pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: u32) {
+        let t = self.time() + self.device_write;
+        let store = Store { place: Place { bar: 0, offset }, value: value.into() };
+        let mut nics = host.nics.borrow_mut();
+        let Nics { slots, cards, books } = &mut *nics;
+        let slot = &mut slots[port];
+        if slot.nic.store(t, store, &mut cards[slot.card]) {
+            books.bursts_end(self.index as u16, t);
+        }
+    }
+
+    /// It looks at entry `entry` of a ring that tells of packets.
+    pub fn polls(&self, host: &Host, port: usize, ring: &Polled, entry: u32) {
+        let mut nics = host.nics.borrow_mut();
+        let Nics { slots, books, .. } = &mut *nics;
+        let offset = u64::from(entry) * u64::from(ring.entry);
+        slots[port].nic.polls(self.index as u16, ring, offset, self.time(), books);
+    }
+
+    /// It has looked at the same entry so many times more.
+    pub fn polled_again(&self, host: &Host, port: usize, ring: &Polled, entry: u32, count: u64) {
+        let mut nics = host.nics.borrow_mut();
+        let entry = ring.entry_at(u64::from(entry) * u64::from(ring.entry));
+        nics.books.polled_again(port, entry, count);
+    }
+}

@@ -1,0 +1,224 @@
+//! Whose turn it is: devices up to where the next core stands, what they have written by then, that core; and between windows
+//! what the experiment decides.
+
+use crate::cost::CostModel;
+use crate::cpu::{Cpu, Host};
+use crate::driver::{self, Arena, Driver, RINGS, RING_BYTES};
+use crate::memory::HostMemory;
+use crate::poll::PollCore;
+use crate::pool::Pool;
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use wiretime_base::Invalid;
+use wiretime_capture::Trace;
+use wiretime_experiment::{Channel, Driven, Executed, Experiment, Program, Role, RunSettings, Times};
+use wiretime_hw::machine::{Machine, Nics, Slot};
+use wiretime_hw::nic::{devices, shared_pages, BookSettings, DmaEngine, LocalPages};
+use wiretime_hw::params::{Interface, Platform};
+use wiretime_hw::wire::{Cable, Sink};
+
+/// What a run is told.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    platform: Platform,
+    run: RunSettings,
+    model: CostModel,
+}
+
+/// The program under test: it runs from the start, and stops when it is told to.
+#[derive(Default)]
+struct Modelled {
+    stopped: Cell<bool>,
+}
+
+impl Program for Modelled {
+    fn mark(&self) -> u32 {
+        1
+    }
+    fn exit(&self) -> Option<u32> {
+        self.stopped.get().then_some(0)
+    }
+    fn figures(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn stop(&self) {
+        self.stopped.set(true);
+    }
+    fn instruction(&self, _: u64) -> String {
+        "?".into()
+    }
+}
+
+fn name(interface: Interface) -> String {
+    serde_json::to_value(interface).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Buffers of a core's pool for each queue pair: both rings full, and some on their way.
+fn buffers(model: &CostModel) -> u32 {
+    let p = &model.policy;
+    p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
+}
+
+fn host(c: &Config, memory: &HostMemory) -> Result<Host, Invalid> {
+    let (p, s) = (&c.platform, &c.run);
+    let mut slots = Vec::new();
+    for port in p.ports() {
+        let index = port.index;
+        let mut mac = s.mac;
+        mac[5] = mac[5].wrapping_add(index as u8);
+        let cable = Cable::new(&s.load, index as u8, (port.link.rate, port.link.gap_bytes), mac)?;
+        let pages = LocalPages::new(shared_pages(port.nic.interface).range);
+        let mut nic = devices::port(p, index, (mac, pages), cable);
+        if let Some(path) = &s.trace_file {
+            let file = File::open(path)
+                .map_err(|e| Invalid::new("trace_file", path.display(), format!("cannot be opened: {e}")))?;
+            nic.cable_mut().set_source(Box::new(Trace::new(file)));
+        }
+        slots.push(Slot::new(port.nic.interface, port.card, nic, memory.clone()));
+    }
+    let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
+    let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
+    let nics = Nics { slots, cards: DmaEngine::of_cards(p), books: devices::books(p, settings) };
+    Ok(Machine::new(p, p.system.cores as usize, RefCell::new(nics)))
+}
+
+/// Everything that runs.
+struct PacketRun {
+    host: Host,
+    memory: HostMemory,
+    model: CostModel,
+    cores: Vec<PollCore>,
+    experiment: Experiment,
+    program: Modelled,
+    times: Vec<Times>,
+    instructions: Vec<u64>,
+}
+
+impl PacketRun {
+    fn new(c: Config, capture: Option<OwnedFd>) -> Result<Self, Invalid> {
+        c.platform.check()?;
+        c.model.check()?;
+        let (p, model) = (&c.platform, c.model);
+        let cores = p.system.cores as usize;
+        let queues = c.run.queues.max(1) as u16;
+        // Queue n of a port is core n's, of those behind the first, which keeps house.
+        let working = cores.saturating_sub(1).max(1);
+        let first = cores - working.min(cores);
+        let pairs: Vec<(usize, u16)> =
+            (0..p.link.len()).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
+        let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers(&model));
+        let arena = |n: usize| {
+            let rings = n as u64 * (RINGS * RING_BYTES + pool_bytes);
+            Arena { rings, buffers: rings + RINGS * RING_BYTES }
+        };
+        let memory = HostMemory::new(arena(pairs.len()).rings as usize);
+        let config = Config { platform: p.clone(), run: c.run.clone(), model: model.clone() };
+        let host = host(&config, &memory)?;
+        let experiment = Experiment::new(p, &c.run, capture, None)?;
+        let mut all = Vec::new();
+        for core in 0..working.min(pairs.len()) {
+            let mut drivers = Vec::new();
+            let mine = pairs.iter().enumerate().filter(|(_, (_, queue))| usize::from(*queue) % working == core);
+            for (n, &(port, queue)) in mine {
+                let interface = p.port(port).nic.interface;
+                if name(interface) != model.interface {
+                    let its = name(interface);
+                    let rule = format!("the NIC is {its}: another model is needed");
+                    return Err(Invalid::new("model.interface", &model.interface, rule));
+                }
+                let pool = Pool::new(arena(n).buffers, buffers(&model), model.policy.buffer);
+                drivers.push((Driver::new(interface, port, queue, arena(n), &model), pool));
+            }
+            if !drivers.is_empty() {
+                let cpu = Cpu::new(first + core, &model, p);
+                all.push(PollCore::new(cpu, drivers));
+            }
+        }
+        for port in p.ports() {
+            let its: Vec<_> = pairs
+                .iter()
+                .enumerate()
+                .filter(|(_, pair)| pair.0 == port.index)
+                .map(|(n, pair)| (pair.1, arena(n)))
+                .collect();
+            driver::set_up(port.nic.interface, &host, port.index, &its, &model)?;
+        }
+        Ok(Self {
+            host,
+            memory,
+            model,
+            cores: all,
+            experiment,
+            program: Modelled::default(),
+            times: vec![Times::default(); cores],
+            instructions: vec![0; cores],
+        })
+    }
+
+    fn driven<T>(&mut self, with: impl FnOnce(&mut Experiment, &mut Driven<'_, RefCell<Nics<HostMemory>>>) -> T) -> T {
+        let executed = Executed {
+            instructions: &self.instructions,
+            timed: 0,
+            hash: 0,
+            repeated: 0,
+            interrupts: 0,
+            times: &self.times,
+        };
+        let mut driven = Driven { machine: &mut self.host, executed, program: &self.program };
+        with(&mut self.experiment, &mut driven)
+    }
+
+    /// To the end: the last message.
+    fn run(&mut self, channel: &mut Channel) -> Value {
+        for core in &mut self.cores {
+            core.start(&mut self.host, &self.memory, &self.model);
+        }
+        let mut quantum = self.experiment.boot_quantum();
+        let mut end = quantum;
+        loop {
+            // Devices first: before the window's end nothing reaches them that cores do in it. Then cores in turn.
+            self.host.advance(end, false);
+            for core in &mut self.cores {
+                while core.cpu.time() < end {
+                    let t = core.cpu.time();
+                    self.host.apply_writes(t);
+                    core.step(&mut self.host, &self.memory, &self.model);
+                    core.skip_to(self.host.next_write().min(end), &self.host);
+                }
+                self.host.cores[core.cpu.index].busy_until(core.cpu.time());
+            }
+            self.host.apply_writes(end);
+            self.host.reached(end);
+            let start = end;
+            if let Some((message, _)) = self.driven(|e, d| e.finished(start, d)) {
+                return message;
+            }
+            let ends = start + quantum;
+            if let Some(next) = self.driven(|e, d| e.tick(start, ends, channel, d)) {
+                quantum = next;
+            }
+            end = (start / quantum + 1) * quantum;
+        }
+    }
+}
+
+/// Runs what `config` says, as JSON: messages go to `output`, trials come from `input`, a capture to `capture`.
+///
+/// # Errors
+/// One line that names what cannot be.
+pub fn run(config: &str, output: OwnedFd, input: Option<OwnedFd>, capture: Option<OwnedFd>) -> Result<(), Invalid> {
+    let config: Config =
+        serde_json::from_str(config).map_err(|e| Invalid::new("configuration", "JSON", e.to_string()))?;
+    let mut run = PacketRun::new(config, capture)?;
+    let mut channel = Channel::new(output, input);
+    let mut message = run.run(&mut channel);
+    if let Some(message) = message.as_object_mut().filter(|m| m.contains_key("result")) {
+        message.insert("profile".into(), json!(null));
+    }
+    channel.send(message);
+    Ok(())
+}

@@ -1,0 +1,152 @@
+"""Software as a model: what a program costs on a core, for the packet-level engine, which runs in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import ParseError
+
+import wiretime._native as _native
+from wiretime import paths, platforms, schemas, vm
+from wiretime.errors import WiretimeError, unknown
+
+FULL, PACKET = "full-system", "packet"
+ENGINES = (FULL, PACKET)
+
+Model = dict[str, Any]
+
+
+def names() -> list[str]:
+    """Return the names of the models that come with Wiretime."""
+    return sorted(path.stem for path in paths.MODELS.glob("*.toml"))
+
+
+def _check(node: Mapping[str, Any], table: Any, key: str, source: str) -> None:
+    """Raise where a table is none, or has a key too many, one too few, or one out of its range."""
+    known = schemas.properties(node, schemas.schema("model"))
+    if not isinstance(table, Mapping):
+        raise WiretimeError(f"{source}: {key} must be a table: [{key}]")
+    dotted = {f"{key}.{name}" if key else name: name for name in known}
+    for name in table:
+        if name not in known:
+            raise WiretimeError(f"{source}: {unknown('key', f'{key}.{name}' if key else name, dotted)}")
+    for name, child in known.items():
+        inner = f"{key}.{name}" if key else name
+        if name not in table:
+            raise WiretimeError(f"{source}: {inner} is missing")
+        value, child = table[name], schemas.resolved(child, schemas.schema("model"))
+        if child.get("properties"):
+            _check(child, value, inner, source)
+        elif words := platforms.choices(child):
+            if value not in words:
+                raise WiretimeError(f"{source}: {unknown(inner, str(value), words)}")
+        elif "minimum" in child:
+            whole = child["type"] == "integer"
+            good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            if not good or not child["minimum"] <= value <= child["maximum"]:
+                allowed = f"from {child['minimum']:g} to {child['maximum']:g} {child['unit']}"
+                raise WiretimeError(f"{source}: {inner} is {value!r}: must be {allowed}")
+        elif child["type"] == "boolean":
+            if not isinstance(value, bool):
+                raise WiretimeError(f"{source}: {inner} is {value!r}: must be true or false")
+        elif not isinstance(value, str):
+            raise WiretimeError(f"{source}: {inner} is {value!r}: must be text")
+
+
+def load(name: str) -> Model:
+    """Return a model by name, or from a ``.toml`` file, checked."""
+    path = Path(name) if name.endswith(".toml") else paths.MODELS / f"{name}.toml"
+    if not path.is_file():
+        raise unknown("model", name, names())
+    try:
+        table: Model = tomlkit.parse(path.read_text()).unwrap()
+    except (ParseError, OSError, UnicodeDecodeError) as e:
+        raise WiretimeError(f"{path}: {e}") from None
+    _check(schemas.schema("model"), table, "", str(path))
+    try:
+        resolved: Model = json.loads(_native.resolve_model(json.dumps(table)))
+    except ValueError as e:
+        raise WiretimeError(f"{path}: {e}") from None
+    return resolved
+
+
+def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
+    """Return the model of an application on a machine's NIC: the one that is named, or ours."""
+    interface = platforms.interfaces(platform)[0]
+    model = load(name if name is not None else f"{app}-{interface}")
+    if model["interface"] != interface:
+        its = model["interface"]
+        raise WiretimeError(f"--model {model['name']}: its driver is the {its}'s; the NIC is {interface}")
+    return model
+
+
+def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]:
+    """Return what has to be said of every result that rests on this model."""
+    said = [f"software: not run but modelled, as {model['name']} ({model['source']})"]
+    measured, here = model["platform"], platform["name"]
+    if measured and measured != here:
+        said.append(f"software: {model['name']} was measured on {measured}; the core here is {here}'s")
+    return said
+
+
+class Machine:
+    """A run of the packet-level engine; as :class:`wiretime.vm.Machine`, without a guest."""
+
+    def __init__(
+        self,
+        platform: Mapping[str, Any],
+        run: Mapping[str, Any],
+        model: Mapping[str, Any],
+        *,
+        trials: bool = False,
+        capture: Path | None = None,
+    ):
+        """Nothing starts yet."""
+        self.config = json.dumps({"platform": platform, "run": dict(run), "model": dict(model)})
+        self.trials = trials
+        self.capture = capture
+
+    def run(self, progress: vm.Progress | None = None, on_trial: vm.NextTrial | None = None, **_: Any) -> vm.Outcome:
+        """Run to the end and return the engine's last message; between trials, ask ``on_trial`` for the next one."""
+        output, theirs = os.pipe()
+        asked, trials = os.pipe() if self.trials else (-1, -1)
+        problem: list[BaseException] = []
+        if self.capture is not None:
+            self.capture.touch()
+
+        def work() -> None:
+            try:
+                _native.run_packets(
+                    self.config,
+                    f"/proc/self/fd/{theirs}",
+                    f"/proc/self/fd/{asked}" if self.trials else None,
+                    str(self.capture) if self.capture is not None else None,
+                )
+            except BaseException as e:  # told by whoever waits
+                problem.append(e)
+            finally:
+                os.close(theirs)
+
+        engine = threading.Thread(target=work, name="packets")
+        last: dict[str, Any] = {}
+        try:
+            engine.start()
+            with os.fdopen(output) as lines:
+                last = vm.listen(lines, progress, on_trial, trials)
+        finally:
+            # Where nobody asks for another trial, there is none.
+            for fd in (trials, asked):
+                if fd >= 0:
+                    os.close(fd)
+            engine.join()
+        if problem:
+            raise WiretimeError(str(problem[0]))
+        if "failed" in last:
+            raise WiretimeError(str(last["failed"]["reason"]))
+        return vm.Outcome(last, "")

@@ -1,0 +1,108 @@
+"""The packet-level engine from the command line: runs and searches without a guest, what it refuses, what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import wiretime
+from wiretime import paths, runs, software
+from wiretime.errors import WiretimeError
+
+PACKET = ("--engine", "packet")
+QDMA = (*PACKET, "--platform", "xeon-8168")
+WIRE = (*QDMA, "--set", "nic.qdma.user_logic=wire", "--set", "link.rate=100Gbps")
+
+
+def run(out: Path, *args: str) -> dict[str, Any]:
+    done = wiretime("run", *args, "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    assert result["ledger_violations"] == []
+    return result
+
+
+def test_a_result_says_that_software_is_a_model(tmp_path: Path) -> None:
+    done = wiretime("run", "testpmd", *QDMA, "--queues", "4", "--cores", "4", "--duration", "200us")
+    assert done.returncode == 0, done.stderr
+    assert "(model testpmd-qdma: software is not run) on xeon-8168" in done.stdout.splitlines()[0]
+    assert "warning: software: not run but modelled, as testpmd-qdma" in done.stdout
+    result = run(tmp_path / "a", "testpmd", *QDMA, "--queues", "4", "--duration", "200us")
+    assert result["versions"]["qemu"] == "" and result["loss_percent"] == 0
+    assert [q["cohort"]["offered"] > 0 for q in result["ports"][0]["queues"]] == [True] * 4
+
+
+def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> None:
+    args = ("testpmd", *WIRE, "--queues", "8", "--packet-size", "256", "--rate", "20Gbps", "--duration", "300us")
+    first, second = run(tmp_path / "a", *args), run(tmp_path / "b", *args)
+    assert first == second
+    shown = wiretime("stats", str(tmp_path / "a"))
+    assert shown.returncode == 0 and "0.7" in shown.stdout and "latency by hop" in shown.stdout
+    assert wiretime("diff", str(tmp_path / "a"), str(tmp_path / "b")).returncode == 0
+
+
+def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
+    done = wiretime("msb", "testpmd", *WIRE, "--packet-sizes", "1518", "--trial-length", "0.3")
+    assert done.returncode == 0, done.stderr
+    assert "1518 B" in done.stdout
+    done = wiretime("msb", "testpmd", *QDMA)
+    assert done.returncode == 2 and "nic.qdma.user_logic=wire" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("testpmd", "--engine", "pakket"), "unknown engine 'pakket'; did you mean packet?"),
+        (("testpmd", "--model", "testpmd-qdma"), "--model: only with --engine packet"),
+        (("testpmd", "--platform", "xeon-8168"), "--nic qdma: the guest has no driver for it"),
+        (("testpmd", *PACKET, "--nic", "qdma"), "needs the table nic.0.qdma"),
+        (("testpmd", *QDMA, "--rate", "1Gbps"), "sends whenever descriptors are posted"),
+        (("testpmd", *QDMA, "--queues", "300"), "--set nic.qdma.queues=N makes up to 2048"),
+        (("testpmd", *QDMA, "--app-args", "--burst=64"), "--app-args: of a guest, which --engine packet has none of"),
+        (("testpmd", *QDMA, "--set", "nic.qdma.request_unit=24"), "must be a power of two"),
+        (("memcached", *QDMA), "unknown model 'memcached-qdma'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(args: tuple[str, ...], said: str) -> None:
+    done = wiretime("run", *args)
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("send = 16.0", "send = -1.0", "cycles.send is -1.0: must be from 0 to 1e+06 cycles"),
+        ("send = 16.0", "sent = 16.0", "unknown key 'cycles.sent'; did you mean"),
+        ("send = 16.0", "", "cycles.send is missing"),
+        ('payload = "none"', 'payload = "some"', "unknown touches.payload 'some'"),
+        ("prefetches = false", "prefetches = 0", "touches.prefetches is 0: must be true or false"),
+        ("burst = 256", "burst = 2.5", "policy.burst is 2.5: must be from 1 to 4096 packets"),
+        ('platform = ""', "platform = 1", "platform is 1: must be text"),
+        ("[policy]", "[polity]", "unknown key 'polity'"),
+        ("refill = 1 ", "refill = 2000 ", "policy.refill is 2000: must be from 1 to 1024"),
+        ("[policy]", "[policy", "testpmd-qdma.toml: "),
+    ],
+)
+def test_a_model_that_is_wrong_is_refused_by_name(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = (paths.MODELS / "testpmd-qdma.toml").read_text()
+    assert old in text
+    path = tmp_path / "testpmd-qdma.toml"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(WiretimeError, match=re.escape(said)) as e:
+        software.load(str(path))
+    assert str(path) in str(e.value)
+
+
+def test_models_that_come_with_wiretime_are_good() -> None:
+    for name in software.names():
+        assert software.load(name)["name"] == name
+
+
+def test_another_core_than_the_measured_one_is_said() -> None:
+    checked = runs.check(runs.Request(by="packet", platform="xeon-8168"))
+    assert checked.model is not None
+    said = software.warnings({**checked.model, "platform": "ampere-altra"}, checked.platform)
+    assert any("was measured on ampere-altra" in line for line in said)
