@@ -46,7 +46,7 @@ def one(kind: str) -> str:
         done = subprocess.run(COMMAND, capture_output=True, text=True, check=True, cwd="/", env=env)
         text = done.stdout
     else:
-        request = REQUEST if kind != "kicked" else runs.Request(duration="1ms", engine={"chaos": True})
+        request = REQUEST if kind != "kicked" else runs.Request(duration="1ms", internals={"chaos": True})
         options = {"on_start": stop_and_go} if kind == "stopped" else {}
         result = runs.execute(request, **options)[0]
         result["configuration"]["run"]["chaos"] = False

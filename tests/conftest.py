@@ -28,7 +28,7 @@ def wiretime(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    s = runs.check(runs.Request(engine={"warm_up": "0ns", **changes})).settings
+    s = runs.check(runs.Request(internals={"warm_up": "0ns", **changes})).settings
     return s
 
 

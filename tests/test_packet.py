@@ -61,7 +61,8 @@ def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
         (("testpmd", *PACKET, "--nic", "qdma"), "needs the table nic.0.qdma"),
         (("testpmd", *QDMA, "--rate", "1Gbps"), "sends whenever descriptors are posted"),
         (("testpmd", *QDMA, "--queues", "300"), "--set nic.qdma.queues=N makes up to 2048"),
-        (("testpmd", *QDMA, "--app-args", "--burst=64"), "--app-args: of a guest, which --engine packet has none of"),
+        (("testpmd", *QDMA, "--app-args=--forward-mode=io"), "unknown argument '--forward-mode'"),
+        (("testpmd", *QDMA, "--app-args=--rxd=7"), "--app-args: policy.receive_ring is 7: must be from 32"),
         (("testpmd", *QDMA, "--set", "nic.qdma.request_unit=24"), "must be a power of two"),
         (("memcached", *QDMA), "unknown model 'memcached-qdma'"),
     ],
@@ -102,7 +103,7 @@ def test_models_that_come_with_wiretime_are_good() -> None:
 
 
 def test_another_core_than_the_measured_one_is_said() -> None:
-    checked = runs.check(runs.Request(by="packet", platform="xeon-8168"))
+    checked = runs.check(runs.Request(engine="packet", platform="xeon-8168"))
     assert checked.model is not None
     said = software.warnings({**checked.model, "platform": "ampere-altra"}, checked.platform)
     assert any("was measured on ampere-altra" in line for line in said)

@@ -123,7 +123,7 @@ def test_same_bytes_whatever_the_host_does(tmp_path: Path) -> None:
 
             threading.Thread(target=work, daemon=True).start()
 
-        again = runs.Request(duration="300us", warm_up="100us", engine=engine or None)
+        again = runs.Request(duration="300us", warm_up="100us", internals=engine or None)
         r = runs.execute(again, on_start=stop_and_go)[0]
         r["configuration"]["run"]["chaos"] = False
         return runs.dump(r)
@@ -153,7 +153,7 @@ def test_same_bytes_whatever_the_host_does(tmp_path: Path) -> None:
 
 def test_mapped_and_trapped_doorbells_are_timed_alike() -> None:
     def figures(mapped: bool) -> Any:
-        request = runs.Request(rate="10Gbps", duration="300us", warm_up="100us", engine={"mapped_doorbells": mapped})
+        request = runs.Request(rate="10Gbps", duration="300us", warm_up="100us", internals={"mapped_doorbells": mapped})
         r = runs.execute(request)[0]
         return r["latency_ns"]["median"], r["cohort"]["forwarded"]
 
@@ -319,7 +319,7 @@ def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
             rate="100Mbps",
             duration="50ms",
             changes=(f"system.cores={cores}",),
-            engine={"chaos": chaos},
+            internals={"chaos": chaos},
         )
         r = runs.execute(request)[0]
         assert r["loss_percent"] == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from wiretime.errors import WiretimeError
 from wiretime.micro import hardware as micro
 from wiretime.statistics import PROCESSOR_TIME
 from wiretime.study import folder, metrics
-from wiretime.validation import claims, execute, hardware, judge, show
+from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show
 
 Value = Callable[[str, Mapping[str, Any]], float]
 
@@ -60,7 +61,11 @@ def test_every_published_row_can_be_asked_of_its_study(tmp_path: Path, quick: bo
         assert v.simulated is None or v.error is not None or v.agrees is not None, v.claim.what
     if not quick:
         nothing = [v.claim.what for v in asked if v.simulated == judge.NONE]
-        assert missing == nothing == [] and set(studies) == {p.stem for p in execute.EXPERIMENTS.glob("*.toml")}
+        assert missing == nothing == []
+        # Beside these: both engines against each other, and what only models can be asked.
+        plans = {p.stem: tomllib.loads(p.read_text()) for p in execute.EXPERIMENTS.glob("*.toml")}
+        modelled = {name for name, plan in plans.items() if plan["fixed"].get("engine") == "packet"}
+        assert {*studies, *engines.STUDIES, *modelled} == set(plans)
         assert all(v.claim.studies or v.claim.skip for v in asked)
         return
     kept = [v for v in asked if v.simulated is not None]
@@ -228,3 +233,65 @@ def test_descriptors_by_arithmetic_are_the_published_ones() -> None:
         # The table's one core has the delay of bursts of 128, as its depth says.
         a = advise.Advice([], [], 0.148, int(r["cores"]), 0.0, [])
         assert a.ideal(delays[r["burst"]]) == pytest.approx(float(r["value"]))
+
+
+def test_every_transcribed_cell_of_the_qdma_study_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells as published have no error, whatever else was simulated; nothing is compared before."""
+    there = {(r["platform"], int(r["packet_size_bytes"]), int(r["queues"])): float(r["mpps"]) for r in qdma.published()}
+    assert all(v.simulated is None for v in qdma.verdicts(tmp_path)) and qdma.drawn(tmp_path) is None
+
+    def simulate(jobs: int) -> Iterator[qdma.Cell]:
+        for name in qdma.PLATFORMS:
+            for size in qdma.SIZES:
+                for queues in qdma.QUEUES:
+                    mpps = there.get((name, size, queues), 1.0)
+                    yield qdma.Cell(name, size, queues, mpps, mpps * size * 8 / 1000, "link")
+
+    monkeypatch.setattr(qdma, "simulate", simulate)
+    assert qdma.left(tmp_path) and len(list(qdma.run(tmp_path, 2))) == 768 and not qdma.left(tmp_path)
+    found = qdma.verdicts(tmp_path)
+    assert len(found) == 208 and sum(v.claim.kind == "calibrated" for v in found) == 20
+    assert all(v.error == pytest.approx(0, abs=1e-4) for v in found) and qdma.missed(found) == []
+    assert "[binds: link]" in found[0].claim.what
+    drawn = qdma.drawn(tmp_path)
+    assert drawn is not None and len(drawn[1]) == 768
+
+
+def engine_rows(name: str, study: folder.Study, packet: Mapping[str, Any]) -> None:
+    """Leave the tables that a finished study of both engines would."""
+    full = {"msb_gbps": 10.0} if name == engines.MSB else {"latency_mean_ns": 2000.0, "latency_p99_ns": 3000.0}
+    misses = {f"{engines.MISSES}l2_misses_payload": 1000, f"{engines.MISSES}llc_misses_code": 1}
+    usual = {**full, **misses, f"core_{engines.DROPS}": 100.0, f"dma_{engines.DROPS}": 0.0, "cohort.forwarded": 1000}
+    study.path.mkdir(parents=True)
+    for t in study.tasks:
+        t.folder.mkdir(parents=True, exist_ok=True)
+        (t.folder / "row.json").touch()
+    rows = [{**t.point.place, **usual, **(packet if t.point.place["engine"] == "packet" else {})} for t in study.tasks]
+    pq.write_table(pa.Table.from_pylist(rows), study.path / folder.POINTS)
+
+
+@pytest.mark.parametrize(
+    ("packet", "misfits"),
+    [
+        ({}, set()),
+        ({"msb_gbps": 10.29, "latency_mean_ns": 1910.0, "latency_p99_ns": 3440.0}, set()),
+        ({"msb_gbps": 9.6}, {"MSB, Gb/s"}),
+        ({"latency_mean_ns": 2110.0, "latency_p99_ns": 2500.0}, {"mean latency, ns", "p99, ns"}),
+        ({f"{engines.MISSES}l2_misses_payload": 1200}, {"l2 misses payload a packet"}),
+        ({f"core_{engines.DROPS}": 40.0, f"dma_{engines.DROPS}": 60.0}, {"lost as"}),
+    ],
+)
+def test_engines_are_compared_by_rules_that_were_fixed_before(
+    tmp_path: Path, packet: dict[str, Any], misfits: set[str]
+) -> None:
+    studies = execute.studies([], engines.STUDIES, tmp_path)
+    assert engines.rows(studies) == []
+    for name, study in studies.items():
+        engine_rows(name, study, packet)
+    found = engines.rows(studies)
+    # The highest load and the class of drops of 12; two latencies and one class of misses of 18.
+    assert len(found) == 12 * 2 + 18 * 3 and sum(r.held_out for r in found) == 6 * 2 + 6 * 3
+    assert {r.what for r in found if not r.fits} == misfits
+    said = "\n".join(engines.summary(found))
+    assert "engines, MSB: " in said and "engines, misses a packet: " in said and "of 6 held out)" in said
+    assert "8254x, 64 B, ring of 256" in engines.markdown(found, "made")

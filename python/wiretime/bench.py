@@ -96,7 +96,7 @@ def bare() -> float:
 def engine(timing: str, seconds: float) -> tuple[float, float, float]:
     """Return MIPS, packets a host second and instructions a packet."""
     settings = runs.check(
-        runs.Request(rate="1Mbps", engine={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
+        runs.Request(rate="1Mbps", internals={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
     ).settings
     command = SCRIPT.format(seconds=seconds)
     settings_text = {"MODULES": "", "BIND": "", "COMMAND": command, "WAITS": ""}
@@ -123,7 +123,7 @@ BUSY_SECONDS = "2ms"
 def busy_cores(cores: int, *changes: str) -> tuple[float, float, float]:
     """Return host seconds, instructions in millions and resident memory in MiB of ``cores`` busy cores."""
     platform = platforms.load(platforms.DEFAULT, [f"system.cores={cores}", *changes])
-    settings = runs.check(runs.Request(rate="1Mbps", duration=BUSY_SECONDS, engine={"start_at": "mark"})).settings
+    settings = runs.check(runs.Request(rate="1Mbps", duration=BUSY_SECONDS, internals={"start_at": "mark"})).settings
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": BUSY.format(cores=cores), "WAITS": ""})
     peak = {"kib": 0, "pid": 0}
 

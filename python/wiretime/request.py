@@ -11,7 +11,7 @@ from wiretime import apps, platforms
 
 GUEST_LIMIT = "60s"
 # Where the command line calls a field otherwise.
-COMMAND_LINE = {"warm_up": "warmup", "internet": "ip", "by": "engine"}
+COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
 # What a search has no use for: its loads, and what only one load has.
 OF_ONE_LOAD = (
     "rate", "duration", "warm_up", "follow", "clients", "think", "timeout", "peer",
@@ -30,7 +30,7 @@ class Request:
 
     app: str = "testpmd"
     # What runs it: a guest in full system, or a model of it, packet by packet; and which model.
-    by: str = "full-system"
+    engine: str = "full-system"
     model: str | None = None
     platform: str = platforms.DEFAULT
     packet_size: int | str = 256
@@ -85,4 +85,4 @@ class Request:
     # Of a user's own program.
     own: apps.Own = field(default_factory=apps.Own)
     # For the project's own tests; see the engine's settings.
-    engine: Mapping[str, Any] | None = None
+    internals: Mapping[str, Any] | None = None

@@ -50,7 +50,7 @@ OTHER = "peer"
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
-OF_A_GUEST = ("app_args", "app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own")
+OF_A_GUEST = ("app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own")
 NO_GUEST: dict[str, Any] = {"wiretime": "", "qemu": "", "guest_kernel": "", "packages": {}}
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
@@ -113,9 +113,9 @@ class Checked(NamedTuple):
 
 def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.Model | None:
     """Return the model of the software, where the engine needs one."""
-    if r.by not in software.ENGINES:
-        raise unknown("engine", r.by, software.ENGINES)
-    if r.by == software.FULL:
+    if r.engine not in software.ENGINES:
+        raise unknown("engine", r.engine, software.ENGINES)
+    if r.engine == software.FULL:
         if r.model is not None:
             raise WiretimeError("--model: only with --engine packet, whose software is a model")
         if "qdma" in platforms.interfaces(platform):
@@ -125,7 +125,7 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
     for field in OF_A_GUEST:
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
-    model = software.of(app.name, platform, r.model)
+    model = software.told(software.of(app.name, platform, r.model), apps.words(r.app_args))
     if r.rate is not None and any((nic.get("qdma") or {}).get("user_logic") == "generator" for nic in platform["nic"]):
         raise WiretimeError(
             "--rate, or a search for one: the NIC's own generator sends whenever descriptors are posted; "
@@ -204,7 +204,7 @@ def check(r: Request) -> Checked:
         "chaos": False,
         "ignore_hidden_accesses": False,
         **({"start_at": "mark", "processor_time": False} if model is not None else {}),
-        **(r.engine or {}),
+        **(r.internals or {}),
     }
     if model is not None:
         text = f"model {model['name']}"

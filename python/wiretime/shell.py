@@ -14,7 +14,7 @@ def interactive(platform_name: str, changes: Sequence[str]) -> int:
     request = runs.Request(
         platform=platform_name,
         changes=tuple(changes),
-        engine={"start_at": "never", "timing": "blocks", "host_speed": True},
+        internals={"start_at": "never", "timing": "blocks", "host_speed": True},
     )
     platform, settings, app, command, *_ = runs.check(request)
     g = runs.guest(app, platform, replace(command, text="true"))

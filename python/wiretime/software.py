@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,16 @@ def _check(node: Mapping[str, Any], table: Any, key: str, source: str) -> None:
             raise WiretimeError(f"{source}: {inner} is {value!r}: must be text")
 
 
+def checked(table: Mapping[str, Any], source: str) -> Model:
+    """Return a model that is good, or say what is not."""
+    _check(schemas.schema("model"), table, "", source)
+    try:
+        resolved: Model = json.loads(_native.resolve_model(json.dumps(table)))
+    except ValueError as e:
+        raise WiretimeError(f"{source}: {e}") from None
+    return resolved
+
+
 def load(name: str) -> Model:
     """Return a model by name, or from a ``.toml`` file, checked."""
     path = Path(name) if name.endswith(".toml") else paths.MODELS / f"{name}.toml"
@@ -68,12 +78,7 @@ def load(name: str) -> Model:
         table: Model = tomlkit.parse(path.read_text()).unwrap()
     except (ParseError, OSError, UnicodeDecodeError) as e:
         raise WiretimeError(f"{path}: {e}") from None
-    _check(schemas.schema("model"), table, "", str(path))
-    try:
-        resolved: Model = json.loads(_native.resolve_model(json.dumps(table)))
-    except ValueError as e:
-        raise WiretimeError(f"{path}: {e}") from None
-    return resolved
+    return checked(table, str(path))
 
 
 def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
@@ -84,6 +89,31 @@ def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
         its = model["interface"]
         raise WiretimeError(f"--model {model['name']}: its driver is the {its}'s; the NIC is {interface}")
     return model
+
+
+# What programs take as arguments and a model has.
+ARGUMENTS = {
+    "--burst": ("burst",),
+    "--rx-burst": ("burst",),
+    "--rxd": ("receive_ring",),
+    "--txd": ("transmit_ring",),
+    "--rx-queue-size": ("receive_ring",),
+    "--tx-queue-size": ("transmit_ring",),
+}
+
+
+def told(model: Model, words: Sequence[str]) -> Model:
+    """Return a model as a program's arguments change it."""
+    policy = dict(model["policy"])
+    # An argument and its value are one word or two.
+    rest = [part for word in words for part in word.split("=", 1)]
+    for name, value in zip(rest[::2], [*rest[1::2], ""], strict=False):
+        if name not in ARGUMENTS:
+            raise WiretimeError(f"--app-args: a model of a program: {unknown('argument', name, ARGUMENTS)}")
+        if not value.isdecimal():
+            raise WiretimeError(f"--app-args {name} {value!r}: must be a number")
+        policy.update(dict.fromkeys(ARGUMENTS[name], int(value)))
+    return checked({**model, "policy": policy}, "--app-args")
 
 
 def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wiretime_base::Invalid;
+use wiretime_base::{Duration, Invalid};
 
 /// A program with its driver.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -71,9 +71,9 @@ pub enum Payload {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Touches {
-    /// Loads that are under way at a time, where none depends on another.
-    #[schemars(range(min = 1, max = 64), extend("unit" = "loads"))]
-    pub parallel: u32,
+    /// How long work goes on behind a load that has not come: what the reorder buffer holds.
+    #[schemars(range(min = 0, max = 10000), extend("unit" = "cycles"))]
+    pub window: u32,
     /// Lines of a buffer's own record that are written on receiving.
     #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
     pub received_lines: u32,
@@ -83,7 +83,7 @@ pub struct Touches {
     /// The same, that are read to give a buffer back.
     #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
     pub released_lines: u32,
-    /// Whether the driver prefetches the first line of a packet.
+    /// Whether the driver prefetches the first line of a packet that it takes.
     pub prefetches: bool,
     /// What it looks at.
     pub payload: Payload,
@@ -126,6 +126,14 @@ pub struct Policy {
     /// One descriptor in so many asks for a report, and so many buffers are taken back at a time.
     #[schemars(range(min = 1, max = 4096), extend("unit" = "descriptors"))]
     pub report: u32,
+    /// Packets that are gathered before they are sent; 0: each burst is sent by itself.
+    #[schemars(range(min = 0, max = 4096), extend("unit" = "packets"))]
+    pub gather: u32,
+    /// A burst of so many is sent by itself where none are gathered.
+    #[schemars(range(min = 0, max = 4096), extend("unit" = "packets"))]
+    pub straight: u32,
+    /// From one look for packets that have been gathered for too long to the next.
+    pub drain: Duration,
     /// What happens with packets that the ring does not take.
     pub on_full: OnFull,
     /// Bytes of a buffer.
@@ -165,8 +173,10 @@ impl CostModel {
             ("policy.refill", p.refill, 1, p.receive_ring / 2),
             ("policy.release", p.release, 0, p.transmit_ring),
             ("policy.report", p.report, 1, p.transmit_ring / 2),
+            ("policy.gather", p.gather, 0, 4096),
+            ("policy.straight", p.straight, 0, 4096),
             ("policy.buffer", p.buffer, 64, 16384),
-            ("touches.parallel", self.touches.parallel, 1, 64),
+            ("touches.window", self.touches.window, 0, 10_000),
             ("touches.received_lines", self.touches.received_lines, 0, 2),
             ("touches.posted_lines", self.touches.posted_lines, 0, 2),
             ("touches.released_lines", self.touches.released_lines, 0, 2),

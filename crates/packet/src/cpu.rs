@@ -1,7 +1,9 @@
 //! A core that runs a cost model: its time, its accesses through the caches, its stores to devices.
 //!
-//! Loads that depend on nothing run ahead of the work, so many at a time; one that something depends on is waited for. Stores
-//! go into the store buffer, whose entries are all that is waited for. Left out: fetch, translation.
+//! Work goes on behind a load that has not come for as long as the reorder buffer has room, a time of the model; a load that
+//! decides what happens next is waited for. Stores go into the store buffer, whose entries are all that is waited for.
+//!
+//! Left out: fetch, translation, chains of loads that depend on each other.
 
 use crate::cost::CostModel;
 use crate::memory::HostMemory;
@@ -25,9 +27,10 @@ pub struct Cpu {
     clock: Clock,
     /// Time in fractions of a cycle.
     now: u64,
-    /// Loads under way.
-    loads: VecDeque<Cycles>,
-    parallel: usize,
+    /// Loads under way: when work has to wait for each, and when it has come.
+    loads: VecDeque<(u64, Cycles)>,
+    /// In fractions of a cycle.
+    window: u64,
     /// Stores that have not left.
     stores: VecDeque<Cycles>,
     buffered: usize,
@@ -38,14 +41,13 @@ impl Cpu {
     /// At time zero.
     #[must_use]
     pub fn new(index: usize, model: &CostModel, p: &Platform) -> Self {
-        let parallel = model.touches.parallel as usize;
         let buffered = p.core.store_queue_entries as usize;
         Self {
             index,
             clock: Clock::of(p.core.frequency),
             now: 0,
-            loads: VecDeque::with_capacity(parallel),
-            parallel,
+            loads: VecDeque::with_capacity(64),
+            window: u64::from(model.touches.window) * FRACTION as u64,
             stores: VecDeque::with_capacity(buffered),
             buffered,
             device_write: p.io.mmio_write_latency.ps(),
@@ -64,7 +66,21 @@ impl Cpu {
 
     /// So many cycles of work.
     pub fn spend(&mut self, cycles: f64) {
+        self.retire();
         self.now += (cycles * FRACTION) as u64;
+    }
+
+    /// Loads that have come go; the first that has not is waited for where work has gone on for too long behind it.
+    fn retire(&mut self) {
+        while let Some(&(until, done)) = self.loads.front() {
+            if done.0 * FRACTION as u64 > self.now {
+                if self.now < until {
+                    return;
+                }
+                self.wait_until(done);
+            }
+            self.loads.pop_front();
+        }
     }
 
     /// Its time in fractions of a cycle.
@@ -91,16 +107,12 @@ impl Cpu {
 
     /// A load by the instruction at `pc`; `waits`: something depends on it.
     pub fn load(&mut self, host: &mut Host, pc: u64, address: u64, waits: bool) {
-        if self.loads.len() >= self.parallel {
-            if let Some(first) = self.loads.pop_front() {
-                self.wait_until(first);
-            }
-        }
+        self.retire();
         let (done, _) = host.memory.load(self.index, address, pc, self.cycle());
         if waits {
             self.wait_until(done);
         } else {
-            self.loads.push_back(done);
+            self.loads.push_back((self.now + self.window, done));
         }
     }
 
@@ -120,9 +132,9 @@ impl Cpu {
         self.stores.push_back(done);
     }
 
-    /// All loads have come.
+    /// What has been loaded decides what happens next: all of it is waited for.
     pub fn settle(&mut self) {
-        if let Some(last) = self.loads.drain(..).max() {
+        if let Some(last) = self.loads.drain(..).map(|(_, done)| done).max() {
             self.wait_until(last);
         }
     }

@@ -187,7 +187,7 @@ impl PacketRun {
                     let t = core.cpu.time();
                     self.host.apply_writes(t);
                     core.step(&mut self.host, &self.memory, &self.model);
-                    core.skip_to(self.host.next_write().min(end), &self.host);
+                    core.skip_to(self.host.next_write().min(end), &self.host, &self.model.policy);
                 }
                 self.host.cores[core.cpu.index].busy_until(core.cpu.time());
             }

@@ -1,6 +1,7 @@
-//! The loop of a core: it looks at its queues in turn, does its work on what has come, and sends it on.
+//! The loop of a core: it looks at its queues in turn, does its work on what has come, and sends it on: at once, or where its
+//! program gathers packets, when there are enough of them or they have waited for long enough.
 
-use crate::cost::{CostModel, OnFull, Payload};
+use crate::cost::{CostModel, OnFull, Payload, Policy};
 use crate::cpu::{Cpu, Host};
 use crate::driver::{touch, Buffer, Driver, PollDriver, Work};
 use crate::memory::HostMemory;
@@ -23,15 +24,14 @@ enum Phase {
     Send(usize, u32),
 }
 
-/// A core with its queues: received from each, sent by the same.
-pub struct PollCore {
-    /// Its time.
-    pub cpu: Cpu,
-    pairs: Vec<(Driver, Pool)>,
-    next: usize,
-    phase: Phase,
-    burst: Vec<Buffer>,
-    idle: Idle,
+/// A queue pair of a core.
+struct Lane {
+    driver: Driver,
+    pool: Pool,
+    /// Packets that wait to be sent with others, their number, and when it was looked last for such as wait for too long.
+    gathered: Vec<Buffer>,
+    packets: u32,
+    drained: Ps,
 }
 
 /// Turns that find nothing.
@@ -44,55 +44,114 @@ struct Idle {
     before: u64,
 }
 
+/// A core with its queues: received from each, sent by the same.
+pub struct PollCore {
+    /// Its time.
+    pub cpu: Cpu,
+    lanes: Vec<Lane>,
+    next: usize,
+    phase: Phase,
+    /// What has been received in this turn, and what is sent.
+    burst: Vec<Buffer>,
+    out: Vec<Buffer>,
+    idle: Idle,
+}
+
 /// Buffers of the packet that begins at `at`.
 fn packet(burst: &[Buffer], at: usize) -> &[Buffer] {
     let more = burst[at..].iter().take_while(|b| b.more).count();
     &burst[at..(at + more + 1).min(burst.len())]
 }
 
+impl Lane {
+    /// What of a burst of so many packets is sent now goes out; the rest waits for others.
+    fn gather(&mut self, now: Ps, (burst, packets): (&mut Vec<Buffer>, u32), policy: &Policy, out: &mut Vec<Buffer>) {
+        if policy.gather == 0 || self.packets == 0 && packets >= policy.straight {
+            out.append(burst);
+            return;
+        }
+        let period = policy.drain.ps();
+        if self.packets == 0 && period > Ps::ZERO {
+            // It has been looked at the end of each period since, and nothing found.
+            self.drained += ((now - self.drained) / period) * period;
+        }
+        self.gathered.append(burst);
+        self.packets += packets;
+        while self.packets >= policy.gather {
+            let end = (0..policy.gather).fold(0, |at, _| at + packet(&self.gathered, at).len());
+            out.extend(self.gathered.drain(..end));
+            self.packets -= policy.gather;
+        }
+    }
+
+    /// When what waits has waited for long enough.
+    fn drains(&self, policy: &Policy) -> Ps {
+        if self.packets == 0 {
+            return Ps::MAX;
+        }
+        self.drained.saturating_add(policy.drain.ps())
+    }
+}
+
 impl PollCore {
     /// With these queues.
     #[must_use]
     pub fn new(cpu: Cpu, pairs: Vec<(Driver, Pool)>) -> Self {
-        Self { cpu, pairs, next: 0, phase: Phase::Look, burst: Vec::with_capacity(512), idle: Idle::default() }
+        let lane = |(driver, pool)| Lane { driver, pool, gathered: Vec::new(), packets: 0, drained: Ps::ZERO };
+        Self {
+            cpu,
+            lanes: pairs.into_iter().map(lane).collect(),
+            next: 0,
+            phase: Phase::Look,
+            burst: Vec::with_capacity(512),
+            out: Vec::with_capacity(512),
+            idle: Idle::default(),
+        }
     }
 
     /// Rings are filled.
     pub fn start(&mut self, host: &mut Host, memory: &HostMemory, model: &CostModel) {
-        let Self { cpu, pairs, .. } = self;
-        for (pair, pool) in pairs {
-            pair.start(&mut Work { cpu, host, memory, pool, model });
+        let Self { cpu, lanes, .. } = self;
+        for Lane { driver, pool, .. } in lanes {
+            driver.start(&mut Work { cpu, host, memory, pool, model });
         }
     }
 
     /// The next thing that it does: a look, a packet's part of the loop.
     pub fn step(&mut self, host: &mut Host, memory: &HostMemory, model: &CostModel) {
-        let Self { cpu, pairs, next, phase, burst, idle } = self;
-        let (began, queues) = (cpu.now(), pairs.len());
-        let (pair, pool) = &mut pairs[*next];
-        let w = &mut Work { cpu, host, memory, pool, model };
-        let mut over = false;
+        let Self { cpu, lanes, next, phase, burst, out, .. } = self;
+        let began = cpu.now();
+        let policy = &model.policy;
+        let lane = &mut lanes[*next];
+        if *phase == Phase::Look && lane.drains(policy) <= cpu.time() {
+            lane.drained = cpu.time();
+            lane.packets = 0;
+            out.append(&mut lane.gathered);
+            let w = &mut Work { cpu, host, memory, pool: &mut lane.pool, model };
+            lane.driver.begin_transmit(w);
+            *phase = Phase::Send(0, 0);
+            return;
+        }
+        let w = &mut Work { cpu, host, memory, pool: &mut lane.pool, model };
+        let driver = &mut lane.driver;
         match *phase {
             Phase::Look => {
-                burst.clear();
-                pair.begin_receive(w);
+                driver.begin_receive(w);
                 *phase = Phase::Receive(0);
             }
             Phase::Receive(taken) => {
-                let most = model.policy.burst.min(model.policy.receive_most);
-                if taken < most && pair.receive(w, burst) {
+                if taken < policy.burst.min(policy.receive_most) && driver.receive(w, burst) {
                     if taken == 0 {
                         w.cpu.spend(model.cycles.turn);
                     }
                     *phase = Phase::Receive(taken + 1);
-                } else {
-                    pair.end_receive(w, taken);
-                    if taken == 0 {
-                        w.cpu.spend(model.cycles.empty_poll);
-                        over = true;
-                    } else {
-                        *phase = Phase::Work(0);
-                    }
+                    return;
+                }
+                driver.end_receive(w, taken);
+                *phase = Phase::Work(0);
+                if taken == 0 {
+                    w.cpu.spend(model.cycles.empty_poll);
+                    self.turn_ends(began, true);
                 }
             }
             Phase::Work(at) if at < burst.len() => {
@@ -101,72 +160,78 @@ impl PollCore {
                 *phase = Phase::Work(at + its.len());
             }
             Phase::Work(_) => {
-                w.cpu.settle();
-                pair.begin_transmit(w);
+                let packets = burst.iter().filter(|b| !b.more).count() as u32;
+                lane.gather(cpu.time(), (burst, packets), policy, out);
                 *phase = Phase::Send(0, 0);
+                if !out.is_empty() {
+                    let w = &mut Work { cpu, host, memory, pool: &mut lane.pool, model };
+                    lane.driver.begin_transmit(w);
+                }
             }
-            Phase::Send(at, sent) if at < burst.len() => {
-                let its = packet(burst, at);
-                if pair.send(w, its) {
+            Phase::Send(at, sent) if at < out.len() => {
+                let its = packet(out, at);
+                if driver.send(w, its) {
                     *phase = Phase::Send(at + its.len(), sent + 1);
-                } else {
-                    // What is in the ring is told, before the program sees that the rest is not.
-                    pair.end_transmit(w, sent);
-                    match model.policy.on_full {
-                        OnFull::Drop => {
-                            burst[at..].iter().for_each(|b| w.pool.give(b.number));
-                            over = true;
-                        }
-                        OnFull::Wait => {
-                            w.cpu.spend(model.cycles.empty_poll);
-                            pair.begin_transmit(w);
-                            *phase = Phase::Send(at, 0);
-                        }
+                    return;
+                }
+                // What is in the ring is told, before the program sees that the rest is not.
+                driver.end_transmit(w, sent);
+                match policy.on_full {
+                    OnFull::Drop => {
+                        out[at..].iter().for_each(|b| w.pool.give(b.number));
+                        self.turn_ends(began, false);
+                    }
+                    OnFull::Wait => {
+                        w.cpu.spend(model.cycles.empty_poll);
+                        driver.begin_transmit(w);
+                        *phase = Phase::Send(at, 0);
                     }
                 }
             }
             Phase::Send(_, sent) => {
-                w.cpu.settle();
-                pair.end_transmit(w, sent);
-                over = true;
+                driver.end_transmit(w, sent);
+                self.turn_ends(began, false);
             }
         }
-        if !over {
-            return;
-        }
+    }
+
+    /// The turn of a queue is over; `empty`: nothing had come.
+    fn turn_ends(&mut self, began: u64, empty: bool) {
+        let Self { cpu, lanes, next, phase, burst, out, idle } = self;
+        burst.clear();
+        out.clear();
         *phase = Phase::Look;
-        *next = (*next + 1) % queues;
-        if cpu.now() == began && burst.is_empty() {
+        *next = (*next + 1) % lanes.len();
+        if cpu.now() == began {
             cpu.spend(1.0); // time passes in every turn
         }
-        if burst.is_empty() {
-            idle.turns += 1;
-            if *next == 0 {
-                (idle.before, idle.round) = (idle.round, cpu.now() - idle.began);
-                idle.began = cpu.now();
-            }
-        } else {
+        if !empty {
             *idle = Idle { began: cpu.now(), ..Idle::default() };
+            return;
+        }
+        idle.turns += 1;
+        if *next == 0 {
+            (idle.before, idle.round) = (idle.round, cpu.now() - idle.began);
+            idle.began = cpu.now();
         }
     }
 
     /// Nothing that it looks at changes before `t`: rounds like the last two, which took as long and found nothing, are taken
     /// at once, those that end before.
-    pub fn skip_to(&mut self, t: Ps, host: &Host) {
-        let Self { cpu, pairs, next, idle, .. } = self;
-        if *next != 0
-            || self.phase != Phase::Look
-            || idle.turns < 2 * pairs.len()
-            || idle.round == 0
-            || idle.round != idle.before
-        {
+    pub fn skip_to(&mut self, t: Ps, host: &Host, policy: &Policy) {
+        let Self { cpu, lanes, next, phase, idle, .. } = self;
+        if *next != 0 || *phase != Phase::Look || idle.turns < 2 * lanes.len() || idle.round == 0 {
             return;
         }
-        let count = cpu.rounds_before(t, idle.round);
+        if idle.round != idle.before {
+            return;
+        }
+        let drains = lanes.iter().map(|lane| lane.drains(policy)).min().unwrap_or(Ps::MAX);
+        let count = cpu.rounds_before(t.min(drains), idle.round);
         if count > 0 {
             cpu.repeat(idle.round, count);
             idle.began = cpu.now();
-            pairs.iter().for_each(|(pair, _)| pair.polled_again(cpu, host, count));
+            lanes.iter().for_each(|lane| lane.driver.polled_again(cpu, host, count));
         }
     }
 }
@@ -189,5 +254,58 @@ fn work(w: &mut Work<'_>, b: &Buffer, first: bool) {
     for line in 0..lines {
         w.cpu.load(w.host, touch::PAYLOAD, data + u64::from(line * LINE), false);
         w.cpu.spend(w.model.cycles.line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Arena;
+    use wiretime_hw::params::Interface;
+
+    fn model(gather: u32, straight: u32) -> CostModel {
+        let mut m: CostModel =
+            toml::from_str(include_str!("../../../models/testpmd-qdma.toml")).expect("a model that is shipped");
+        (m.policy.gather, m.policy.straight) = (gather, straight);
+        m
+    }
+
+    fn lane(m: &CostModel) -> Lane {
+        let arena = Arena { rings: 0, buffers: 8 << 20 };
+        let driver = Driver::new(Interface::Qdma, 0, 0, arena, m);
+        Lane { driver, pool: Pool::new(0, 1, 2048), gathered: Vec::new(), packets: 0, drained: Ps::ZERO }
+    }
+
+    fn burst(packets: u32) -> Vec<Buffer> {
+        (0..packets).flat_map(|number| [true, false].map(|more| Buffer { number, length: 64, more })).collect()
+    }
+
+    /// Packets of two buffers each: how many are sent after each burst.
+    fn sent(m: &CostModel, bursts: &[u32]) -> Vec<usize> {
+        let mut lane = lane(m);
+        let one = |&n: &u32| {
+            let mut out = Vec::new();
+            lane.gather(Ps::ZERO, (&mut burst(n), n), &m.policy, &mut out);
+            assert!(out.last().is_none_or(|b| !b.more), "whole packets");
+            out.len() / 2
+        };
+        bursts.iter().map(one).collect()
+    }
+
+    #[test]
+    fn packets_wait_for_others() {
+        assert_eq!(sent(&model(0, 0), &[3, 32]), [3, 32], "a program that gathers none");
+        assert_eq!(sent(&model(32, 16), &[16, 15, 16, 1, 20]), [16, 0, 0, 32, 20]);
+        assert_eq!(sent(&model(8, 100), &[20, 3, 1]), [16, 0, 8], "as many as there are whole groups of");
+    }
+
+    #[test]
+    fn what_waits_is_sent_in_time() {
+        let mut m = model(32, 16);
+        m.policy.drain = "100us".parse().expect("a time");
+        let mut lane = lane(&m);
+        assert_eq!(lane.drains(&m.policy), Ps::MAX);
+        lane.gather(Ps::from_us(250), (&mut burst(1), 1), &m.policy, &mut Vec::new());
+        assert_eq!(lane.drains(&m.policy), Ps::from_us(300), "at the end of a period");
     }
 }

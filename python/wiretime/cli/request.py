@@ -94,7 +94,7 @@ def request_of(
     """Return the request that these options make."""
     return runs.Request(
         app=application,
-        by=engine,
+        engine=engine,
         model=model,
         platform=platform,
         nic=nic,

@@ -189,7 +189,7 @@ def wire_command(
         queues=queues,
         changes=tuple(changes or ()),
         app_args=app_args,
-        engine={"timing": "blocks", "host_speed": True},
+        internals={"timing": "blocks", "host_speed": True},
     )
     joined = _Joined(tap)
     try:

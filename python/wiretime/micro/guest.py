@@ -44,7 +44,7 @@ def measure(
             rate="1Mbps",
             duration="1000s",
             guest_limit="1000s",
-            engine={"warm_up": "0ns", "start_at": "mark", **engine},
+            internals={"warm_up": "0ns", "start_at": "mark", **engine},
         )
     ).settings
     words = " ".join(f"{name} {argument}" for name, argument in jobs)

@@ -93,7 +93,7 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
     size = _shortest(request)
     rate = int(line(request, size) * WAKING_SHARE)
     shortest = {**base, "sizes": {"kind": "fixed", "size": size}, "rate": f"{rate}bps"}
-    waking = replace(waking, engine={**(request.engine or {}), "load": shortest})
+    waking = replace(waking, internals={**(request.internals or {}), "load": shortest})
     aged = _aged(steps, size, *_ageing(checked, line(request, size)))
     woken = False
 

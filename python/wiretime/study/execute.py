@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import submitit
 
 import wiretime._native as _native
-from wiretime import apps, vm
+from wiretime import apps, software, vm
 from wiretime.errors import WiretimeError
 from wiretime.offered import CONNECTION_TIME, DURATION, WARM_UP
 from wiretime.request import Request
@@ -35,6 +35,8 @@ LOOK_SECONDS = 0.2
 # search. Measured on two Zen 4 cores, two at once; scaled by what others have taken since.
 BOOT_SECONDS = 6.0
 GUESS_SECONDS = {"run": 15.0, "msb": 50.0}
+# The same where software is a model, which boots nothing.
+MODEL_SECONDS, MODEL_LEAST = {"run": 1.0, "msb": 5.0}, 0.6
 SLOW_SECONDS = {("iperf3", "run"): 25.0, ("memcached", "msb"): 110.0, ("udpecho", "msb"): 90.0, ("ping", "msb"): 60.0}
 CLUSTERS = ("slurm", "local")
 # What a job of a cluster asks for unless told otherwise.
@@ -109,8 +111,9 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _kind(task: Task) -> tuple[str, str]:
-    return str(task.point.settings.get("app", Request.app)), task.point.about.measure
+def _kind(task: Task) -> tuple[str, str, str]:
+    settings = task.point.settings
+    return str(settings.get("app", Request.app)), task.point.about.measure, str(settings.get("engine", Request.engine))
 
 
 def _length(task: Task) -> float:
@@ -125,13 +128,15 @@ def _length(task: Task) -> float:
 
 
 def _guess(task: Task) -> float:
-    kind = _kind(task)
-    return BOOT_SECONDS + (SLOW_SECONDS.get(kind, GUESS_SECONDS[kind[1]]) - BOOT_SECONDS) * _length(task)
+    app, measure, engine = _kind(task)
+    if engine == software.PACKET:
+        return max(MODEL_LEAST, MODEL_SECONDS[measure] * _length(task))
+    return BOOT_SECONDS + (SLOW_SECONDS.get((app, measure), GUESS_SECONDS[measure]) - BOOT_SECONDS) * _length(task)
 
 
 def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
     """Return how long what is left will take, by what finished points took: those of the same application first."""
-    paces: dict[tuple[str, str], list[float]] = {}
+    paces: dict[tuple[str, str, str], list[float]] = {}
     for task in tasks:
         if task.finished and task.seconds is not None:
             paces.setdefault(_kind(task), []).append(task.seconds / _guess(task))

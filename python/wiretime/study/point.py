@@ -14,8 +14,10 @@ from typing import Any
 
 import grimp
 
-from wiretime import __version__, paths, runs, search
+import wiretime._native as _native
+from wiretime import __version__, paths, runs, search, software
 from wiretime.errors import GuestError, WiretimeError
+from wiretime.request import Request
 from wiretime.setup import store
 from wiretime.setup.parts import PARTS
 from wiretime.study import metrics
@@ -42,14 +44,12 @@ def _package() -> str:
 
 
 @cache
-def simulator() -> Mapping[str, str]:
-    """Return what every result depends on beside its settings: this version, its parts, QEMU and the guest."""
-    return {
-        "wiretime": __version__,
-        "package": _package(),
-        "engine": store.file_digest(paths.engine()),
-        **{part.name: part.key() for part in PARTS},
-    }
+def simulator(engine: str = software.FULL) -> Mapping[str, str]:
+    """Return what every result of an engine depends on beside its settings: this version and its parts."""
+    ours = {"wiretime": __version__, "package": _package()}
+    if engine == software.PACKET:
+        return {**ours, "native": store.file_digest(Path(_native.__file__))}
+    return {**ours, "engine": store.file_digest(paths.engine()), **{part.name: part.key() for part in PARTS}}
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:
@@ -64,10 +64,18 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
         "settings": settings,
         "measure": point.about.model_dump(exclude={"name", "description"}),
         "platform": platform,
-        "simulator": simulator(),
+        "simulator": simulator(request.engine),
+        **_modelled(request, platform),
         "files": {name: store.file_digest(Path(name)) for name in files},
     }
     return store.digest(json.dumps(inputs, sort_keys=True, default=str))[:24]
+
+
+def _modelled(request: Request, platform: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model of the software, where it is one: whatever its file is called."""
+    if request.engine != software.PACKET:
+        return {}
+    return {"model": software.of(request.app, platform, request.model)}
 
 
 def _search(point: Point, folder: Path) -> metrics.Row:
@@ -94,7 +102,11 @@ def execute(point: Point, platform: Mapping[str, Any], folder: Path) -> str | No
     part = folder.with_name(f".{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    about = {"place": dict(point.place), "settings": dict(point.settings), "simulator": dict(simulator())}
+    about = {
+        "place": dict(point.place),
+        "settings": dict(point.settings),
+        "simulator": dict(simulator(point.request().engine)),
+    }
     (part / "point.json").write_text(json.dumps(about, indent=1) + "\n")
     reason = None
     try:

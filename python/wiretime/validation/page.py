@@ -15,7 +15,7 @@ from wiretime import files
 from wiretime.study import draw, report
 from wiretime.study.folder import Study
 from wiretime.study.point import simulator
-from wiretime.validation import show
+from wiretime.validation import engines, show
 from wiretime.validation.judge import Verdict
 
 PAGE, TABLE, FIGURES, PLOTS = "validation.html", "rows.md", "figures.md", "plots"
@@ -42,6 +42,7 @@ def write(
     summary: Sequence[str],
     studies: Mapping[str, Study],
     further: Mapping[str, tuple[Figure, draw.Data] | None],
+    both: Sequence[engines.Row],
 ) -> Path:
     """Write the page, the table and the plots, with further ones by title; returns the page's path."""
     folder = base / PLOTS
@@ -56,6 +57,8 @@ def write(
     finished = {name: s for name, s in studies.items() if any(t.finished for t in s.tasks)}
     links = [(name, report.write(study).relative_to(base)) for name, study in finished.items()]
     files.replace(base / FIGURES, _figures(finished))
+    if both:
+        files.replace(engines.page(base), engines.markdown(both, _made()))
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -101,7 +104,9 @@ def _figures(studies: Mapping[str, Study]) -> str:
 def publish(base: Path, target: Path) -> None:
     """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (TABLE, FIGURES):
+    for name in (TABLE, FIGURES, engines.PAGE):
+        if not (base / name).is_file():
+            continue  # not asked for
         text = (base / name).read_text()
         for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
             (target / picture).parent.mkdir(parents=True, exist_ok=True)

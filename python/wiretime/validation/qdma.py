@@ -93,7 +93,9 @@ def simulate(jobs: int) -> Iterator[Cell]:
     """Yield every cell of the tables, so many at once."""
     asked = {
         name: runs.check(
-            runs.Request(by=software.PACKET, platform=platform, queues=8, cores=8, warm_up=WARM_UP, duration=DURATION)
+            runs.Request(
+                engine=software.PACKET, platform=platform, queues=8, cores=8, warm_up=WARM_UP, duration=DURATION
+            )
         )
         for name, (platform, _) in PLATFORMS.items()
     }

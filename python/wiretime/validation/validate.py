@@ -12,7 +12,7 @@ from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
 from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
-from wiretime.validation import claims, execute, hardware, judge, page, qdma, show
+from wiretime.validation import claims, engines, execute, hardware, judge, page, qdma, show
 
 NAME, QUICK = "validation", "quick"
 
@@ -56,9 +56,12 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     # Parts of studies are not the studies: they have a folder of their own, and share the points.
     base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
     count = progress.jobs_of(asked.jobs)
-    apart = (hardware.NAME, qdma.NAME)
+    apart = (hardware.NAME, qdma.NAME, engines.NAME)
     wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), *apart])
-    studies = execute.studies(wanted, [o for o in others if o not in apart], base, pool, asked.quick)
+    further = [o for o in others if o not in apart]
+    if engines.NAME in others and not asked.quick:
+        further += engines.STUDIES
+    studies = execute.studies(wanted, further, base, pool, asked.quick)
     if not studies and not others:
         raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
     with_hardware = hardware.NAME in others
@@ -84,11 +87,17 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     if with_qdma:
         verdicts += qdma.verdicts(asked.base)
     summary = judge.summary(verdicts)
-    further = {"Bandwidth of the QDMA by packet size": qdma.drawn(asked.base)} if with_qdma else {}
-    screen.print(show.table(verdicts))
+    drawn = {"Bandwidth of the QDMA by packet size": qdma.drawn(asked.base)} if with_qdma else {}
+    both = engines.rows(studies)
+    if verdicts:
+        screen.print(show.table(verdicts))
+    if both:
+        screen.print(engines.table(both))
+        summary += engines.summary(both)
     for line in summary:
         screen.print(line, highlight=False)
-    screen.print(str(page.write(base, verdicts, summary, studies, further)), highlight=False, soft_wrap=True)
+    written = page.write(base, verdicts, summary, studies, drawn, both)
+    screen.print(str(written), highlight=False, soft_wrap=True)
     if asked.publish is not None:
         page.publish(base, asked.publish)
     return failed == 0

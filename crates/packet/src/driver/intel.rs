@@ -3,7 +3,8 @@
 //!
 //! - `net_e1000_em` replaces the buffer of each packet that it takes and tells the device when it holds more than so many; it
 //!   gives a sent buffer back when its entry is used again.
-//! - `net_ixgbe` takes packets, posts so many buffers at once where that many entries are empty, and gives so many back at once.
+//! - `net_ixgbe` takes packets, posts so many buffers at once where that many entries are empty, and gives so many back at once; of many
+//!   packets that are sent at once it looks for room before each so many.
 //!
 //! Left out: offloads, packets that are chained on sending over several bursts.
 
@@ -178,6 +179,8 @@ pub struct Pair {
     free: u32,
     reports: VecDeque<(u32, u32)>,
     unreported: u32,
+    /// Sent since it was looked whether there is room.
+    looked: u32,
 }
 
 impl Pair {
@@ -205,6 +208,7 @@ impl Pair {
             free: entries[1] - 1,
             reports: VecDeque::with_capacity((entries[1] / model.policy.report.max(1) + 1) as usize),
             unreported: 0,
+            looked: 0,
             partial: Vec::with_capacity(16),
         }
     }
@@ -234,7 +238,8 @@ impl Pair {
         let Some(&(entry, count)) = self.reports.front() else { return false };
         w.look();
         let at = self.rings[1] + u64::from(entry) * DESCRIPTOR;
-        w.cpu.load(w.host, touch::ENTRY, at, true);
+        // What is in it is guessed: it is done nearly always.
+        w.cpu.load(w.host, touch::ENTRY, at, false);
         if w.memory.bytes::<1>(at + 12)[0] & 1 == 0 {
             return false;
         }
@@ -320,6 +325,7 @@ impl PollDriver for Pair {
     }
 
     fn begin_transmit(&mut self, w: &mut Work<'_>) {
+        self.looked = 0;
         if self.free < w.model.policy.release {
             self.clean(w);
         }
@@ -327,6 +333,10 @@ impl PollDriver for Pair {
 
     fn send(&mut self, w: &mut Work<'_>, packet: &[Buffer]) -> bool {
         let needs = packet.len() as u32;
+        if self.family.in_bulk() && self.looked >= w.model.policy.report {
+            self.begin_transmit(w);
+        }
+        self.looked += needs;
         while needs > self.free {
             if self.family.in_bulk() || !self.clean(w) {
                 return false;

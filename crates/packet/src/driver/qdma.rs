@@ -178,7 +178,6 @@ impl PollDriver for Pair {
     }
 
     fn end_receive(&mut self, w: &mut Work<'_>, packets: u32) {
-        w.cpu.settle();
         if packets > 0 {
             self.tell_completions(w);
             let taken = std::mem::take(&mut self.taken);
