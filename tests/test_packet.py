@@ -61,7 +61,8 @@ def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
         (("testpmd", *PACKET, "--nic", "qdma"), "needs the table nic.0.qdma"),
         (("testpmd", *QDMA, "--rate", "1Gbps"), "sends whenever descriptors are posted"),
         (("testpmd", *QDMA, "--queues", "300"), "--set nic.qdma.queues=N makes up to 2048"),
-        (("testpmd", *QDMA, "--app-args=--forward-mode=io"), "unknown argument '--forward-mode'"),
+        (("testpmd", *QDMA, "--app-args=--forward-mode=icmpecho"), "not 'icmpecho'"),
+        (("testpmd", *QDMA, "--app-args=--rxq=2"), "unknown argument '--rxq'"),
         (("testpmd", *QDMA, "--app-args=--rxd=7"), "--app-args: policy.receive_ring is 7: must be from 32"),
         (("testpmd", *QDMA, "--set", "nic.qdma.request_unit=24"), "must be a power of two"),
         (("memcached", *QDMA), "unknown model 'memcached-qdma'"),
@@ -79,7 +80,7 @@ def test_what_makes_no_sense_is_refused(args: tuple[str, ...], said: str) -> Non
         ("send = 16.0", "sent = 16.0", "unknown key 'cycles.sent'; did you mean"),
         ("send = 16.0", "", "cycles.send is missing"),
         ('payload = "none"', 'payload = "some"', "unknown touches.payload 'some'"),
-        ("prefetches = false", "prefetches = 0", "touches.prefetches is 0: must be true or false"),
+        ("writes_header = false", "writes_header = 0", "touches.writes_header is 0: must be true or false"),
         ("burst = 256", "burst = 2.5", "policy.burst is 2.5: must be from 1 to 4096 packets"),
         ('platform = ""', "platform = 1", "platform is 1: must be text"),
         ("[policy]", "[polity]", "unknown key 'polity'"),
@@ -107,3 +108,27 @@ def test_another_core_than_the_measured_one_is_said() -> None:
     assert checked.model is not None
     said = software.warnings({**checked.model, "platform": "ampere-altra"}, checked.platform)
     assert any("was measured on ampere-altra" in line for line in said)
+    changes = ("core.frequency=2GHz", "core.rob_entries=64", "l2.size=2MiB")
+    checked = runs.check(runs.Request(engine="packet", nic="82599", changes=changes))
+    assert checked.model is not None
+    said = software.warnings(checked.model, checked.platform)
+    assert said[1].endswith("was measured on another core: core.frequency, core.rob_entries") and len(said) == 2
+
+
+@pytest.mark.parametrize(("mode", "role", "side"), [("rxonly", "consumes", "receive"), ("txonly", "sends", "transmit")])
+def test_one_direction_alone_is_faster_than_both(tmp_path: Path, mode: str, role: str, side: str) -> None:
+    args = ("testpmd", *QDMA, "--queues", "4", "--cores", "4", "--packet-size", "1024", "--duration", "200us")
+    both = run(tmp_path / "both", *args, "--app-args=--forward-mode=io")["statistics"]
+    alone = run(tmp_path / mode, *args, f"--app-args=--forward-mode={mode}")
+    figure = {"receive": "delivered", "transmit": "frames"}[side]
+    assert alone["app"]["role"] == role and alone["statistics"][side][figure] > 1.05 * both[side][figure]
+    assert any("are of forwarding" in line for line in alone["warnings"])
+
+
+def test_arguments_of_a_program_change_its_model() -> None:
+    words = "--rxd=512 --txd 256 --burst=8 --forward-mode=io"
+    checked = runs.check(runs.Request(engine="packet", nic="82599", app_args=words))
+    assert checked.model is not None
+    policy, touches = checked.model["policy"], checked.model["touches"]
+    assert (policy["receive_ring"], policy["transmit_ring"], policy["burst"]) == (512, 256, 8)
+    assert (touches["payload"], touches["writes_header"]) == ("none", False)

@@ -168,6 +168,9 @@ def check(r: Request) -> Checked:
     model = _model(r, app, platform)
     setup = apps.Setup(platform, queues, longest, asked, apps.words(r.app_args))
     command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
+    if model is not None:
+        role = software.ROLES[model["policy"]["program"]]
+        command = replace(command, text=f"model {model['name']}", role=role, ring=int(model["policy"]["receive_ring"]))
     sends = command.role == SENDS
     if sends:
         asked["packets"] = 0
@@ -206,9 +209,6 @@ def check(r: Request) -> Checked:
         **({"start_at": "mark", "processor_time": False} if model is not None else {}),
         **(r.internals or {}),
     }
-    if model is not None:
-        text = f"model {model['name']}"
-        command = replace(command, text=text, role=FORWARDS, ring=int(model["policy"]["receive_ring"]))
     other = _other_host(r, setup, app, settings) if far_end == "host" else None
     return Checked(platform, settings, app, command, trace, other, model)
 

@@ -14,6 +14,7 @@ from tomlkit.exceptions import ParseError
 
 import wiretime._native as _native
 from wiretime import paths, platforms, schemas, vm
+from wiretime.apps.model import CONSUMES, FORWARDS, SENDS
 from wiretime.errors import WiretimeError, unknown
 
 FULL, PACKET = "full-system", "packet"
@@ -100,29 +101,63 @@ ARGUMENTS = {
     "--rx-queue-size": ("receive_ring",),
     "--tx-queue-size": ("transmit_ring",),
 }
+# testpmd's modes: what the program is for, and what it touches other than as the model says.
+MODE = "--forward-mode"
+NO_PAYLOAD = {"payload": "none", "writes_header": False}
+HEADER = {"payload": "header", "writes_header": True}
+MODES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "io": ("forward", NO_PAYLOAD),
+    "mac": ("forward", HEADER),
+    "macswap": ("forward", HEADER),
+    "rxonly": ("receive", NO_PAYLOAD),
+    "txonly": ("send", HEADER),
+}
+# The part that a program has in a run.
+ROLES = {"forward": FORWARDS, "receive": CONSUMES, "send": SENDS}
 
 
 def told(model: Model, words: Sequence[str]) -> Model:
     """Return a model as a program's arguments change it."""
-    policy = dict(model["policy"])
+    policy, touches = dict(model["policy"]), dict(model["touches"])
     # An argument and its value are one word or two.
     rest = [part for word in words for part in word.split("=", 1)]
     for name, value in zip(rest[::2], [*rest[1::2], ""], strict=False):
-        if name not in ARGUMENTS:
-            raise WiretimeError(f"--app-args: a model of a program: {unknown('argument', name, ARGUMENTS)}")
-        if not value.isdecimal():
+        if name == MODE:
+            if value not in MODES:
+                raise WiretimeError(f"--app-args {name}: a model knows {', '.join(MODES)}; not {value!r}")
+            policy["program"], more = MODES[value]
+            touches |= more
+        elif name not in ARGUMENTS:
+            known = [*ARGUMENTS, MODE]
+            raise WiretimeError(f"--app-args: a model of a program: {unknown('argument', name, known)}")
+        elif not value.isdecimal():
             raise WiretimeError(f"--app-args {name} {value!r}: must be a number")
-        policy.update(dict.fromkeys(ARGUMENTS[name], int(value)))
-    return checked({**model, "policy": policy}, "--app-args")
+        else:
+            policy.update(dict.fromkeys(ARGUMENTS[name], int(value)))
+    return checked({**model, "policy": policy, "touches": touches}, "--app-args")
 
 
 def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]:
     """Return what has to be said of every result that rests on this model."""
     said = [f"software: not run but modelled, as {model['name']} ({model['source']})"]
+    if model["policy"]["program"] != "forward":
+        said.append(f"software: the costs of {model['name']} are of forwarding, its parts those of it")
     measured, here = model["platform"], platform["name"]
-    if measured and measured != here:
+    if not measured:
+        return said
+    if measured != here:
         said.append(f"software: {model['name']} was measured on {measured}; the core here is {here}'s")
+    elif changed := _changed(platform):
+        keys = ", ".join(changed[:3]) + (" and others" if len(changed) > 3 else "")
+        said.append(f"software: {model['name']} was measured on another core: {keys}")
     return said
+
+
+def _changed(platform: Mapping[str, Any]) -> list[str]:
+    """Return which parameters of a platform's core are other than in its file."""
+    there = dict(platforms.flatten(platforms.load(platform["name"])["core"]))
+    here = dict(platforms.flatten(platform["core"]))
+    return [f"core.{key}" for key, value in here.items() if value != there.get(key)]
 
 
 class Machine:

@@ -12,7 +12,7 @@ pub use repeat::{Stand, Turn};
 use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
 use crate::memory::{GuestMemory, MemorySystem, LINE};
 use crate::nic::{identity, shared_pages, Books, DevicePages, DmaEngine, Nic, Place, Polled, PortStats, Store};
-use crate::params::{Interface, Platform};
+use crate::params::{Platform, PortOf};
 use crate::pci::{Bar, ConfigSpace};
 use std::cell::{RefCell, RefMut};
 use std::ops::{DerefMut, Range};
@@ -34,11 +34,12 @@ pub struct Slot<G> {
 }
 
 impl<G> Slot<G> {
-    /// With this family's identity, a port of card number `card`.
+    /// A port of a platform.
     #[must_use]
-    pub fn new(interface: Interface, card: usize, nic: Box<dyn Nic<G> + Send>, guest: G) -> Self {
-        let (config, shared) = (ConfigSpace::new(&identity(interface)), shared_pages(interface));
-        Self { config, nic, card, shared, guest, trapped_doorbells: 0 }
+    pub fn new(p: &Platform, port: &PortOf<'_>, nic: Box<dyn Nic<G> + Send>, guest: G) -> Self {
+        let interface = port.nic.interface;
+        let config = ConfigSpace::new(&identity(interface, &p.slot[port.nic.slot as usize]));
+        Self { config, nic, card: port.card, shared: shared_pages(interface), guest, trapped_doorbells: 0 }
     }
 
     /// The guest writes a BAR, trapped.

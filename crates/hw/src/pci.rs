@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn capabilities_form_a_list() {
-        let mut c = ConfigSpace::new(&crate::nic::identity(crate::params::Interface::I82599));
+        let mut c = ConfigSpace::new(&crate::nic::devices::intel::identity(crate::nic::devices::intel::Family::I82599));
         let byte = |at: u64| {
             let mut b = [0];
             c.read(at, &mut b);

@@ -83,8 +83,10 @@ pub struct Touches {
     /// The same, that are read to give a buffer back.
     #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
     pub released_lines: u32,
-    /// Whether the driver prefetches the first line of a packet that it takes.
-    pub prefetches: bool,
+    /// Packets of a burst by which a prefetch of a packet's first line is ahead of the work on it; 0: none; a whole burst: as
+    /// packets are received.
+    #[schemars(range(min = 0, max = 4096), extend("unit" = "packets"))]
+    pub prefetch_ahead: u32,
     /// What it looks at.
     pub payload: Payload,
     /// Whether it changes the first line.
@@ -101,10 +103,24 @@ pub enum OnFull {
     Wait,
 }
 
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// Sends what it receives.
+    Forward,
+    /// Receives, and gives buffers back.
+    Receive,
+    /// Sends packets of its own, bursts without end.
+    Send,
+}
+
 /// Rules of program and driver.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
+    /// What the program is for.
+    pub program: Program,
     /// Packets that the program asks for.
     #[schemars(range(min = 1, max = 4096), extend("unit" = "packets"))]
     pub burst: u32,
@@ -142,6 +158,12 @@ pub struct Policy {
 }
 
 impl CostModel {
+    /// Whether packets are prefetched as they are received.
+    #[must_use]
+    pub fn prefetches_received(&self) -> bool {
+        self.touches.prefetch_ahead >= self.policy.burst
+    }
+
     /// Checks what types do not.
     ///
     /// # Errors
@@ -177,6 +199,7 @@ impl CostModel {
             ("policy.straight", p.straight, 0, 4096),
             ("policy.buffer", p.buffer, 64, 16384),
             ("touches.window", self.touches.window, 0, 10_000),
+            ("touches.prefetch_ahead", self.touches.prefetch_ahead, 0, 4096),
             ("touches.received_lines", self.touches.received_lines, 0, 2),
             ("touches.posted_lines", self.touches.posted_lines, 0, 2),
             ("touches.released_lines", self.touches.released_lines, 0, 2),

@@ -18,7 +18,7 @@ use wiretime_experiment::{Channel, Driven, Executed, Experiment, Program, Role, 
 use wiretime_hw::machine::{Machine, Nics, Slot};
 use wiretime_hw::nic::{devices, shared_pages, BookSettings, DmaEngine, LocalPages};
 use wiretime_hw::params::{Interface, Platform};
-use wiretime_hw::wire::{Cable, Sink};
+use wiretime_hw::wire::{Cable, Sink, FCS};
 
 /// What a run is told.
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ fn host(c: &Config, memory: &HostMemory) -> Result<Host, Invalid> {
                 .map_err(|e| Invalid::new("trace_file", path.display(), format!("cannot be opened: {e}")))?;
             nic.cable_mut().set_source(Box::new(Trace::new(file)));
         }
-        slots.push(Slot::new(port.nic.interface, port.card, nic, memory.clone()));
+        slots.push(Slot::new(p, &port, nic, memory.clone()));
     }
     let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
     let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
@@ -119,6 +119,9 @@ impl PacketRun {
         let config = Config { platform: p.clone(), run: c.run.clone(), model: model.clone() };
         let host = host(&config, &memory)?;
         let experiment = Experiment::new(p, &c.run, capture, None)?;
+        // The device adds the check sequence, where a wire has one.
+        let stripped = if model.interface == name(Interface::Qdma) { 0 } else { FCS };
+        let bytes = c.run.load.sizes.range().0.saturating_sub(stripped).max(1);
         let mut all = Vec::new();
         for core in 0..working.min(pairs.len()) {
             let mut drivers = Vec::new();
@@ -135,7 +138,7 @@ impl PacketRun {
             }
             if !drivers.is_empty() {
                 let cpu = Cpu::new(first + core, &model, p);
-                all.push(PollCore::new(cpu, drivers));
+                all.push(PollCore::new(cpu, drivers, bytes));
             }
         }
         for port in p.ports() {

@@ -1,7 +1,8 @@
 //! The loop of a core: it looks at its queues in turn, does its work on what has come, and sends it on: at once, or where its
-//! program gathers packets, when there are enough of them or they have waited for long enough.
+//! program gathers packets, when there are enough of them or they have waited for long enough. A program may also receive
+//! alone, or send packets of its own.
 
-use crate::cost::{CostModel, OnFull, Payload, Policy};
+use crate::cost::{CostModel, OnFull, Payload, Policy, Program};
 use crate::cpu::{Cpu, Host};
 use crate::driver::{touch, Buffer, Driver, PollDriver, Work};
 use crate::memory::HostMemory;
@@ -55,6 +56,8 @@ pub struct PollCore {
     burst: Vec<Buffer>,
     out: Vec<Buffer>,
     idle: Idle,
+    /// Bytes of a packet that the program makes.
+    bytes: u32,
 }
 
 /// Buffers of the packet that begins at `at`.
@@ -94,9 +97,9 @@ impl Lane {
 }
 
 impl PollCore {
-    /// With these queues.
+    /// With these queues; a program that sends packets of its own makes them of so many bytes.
     #[must_use]
-    pub fn new(cpu: Cpu, pairs: Vec<(Driver, Pool)>) -> Self {
+    pub fn new(cpu: Cpu, pairs: Vec<(Driver, Pool)>, bytes: u32) -> Self {
         let lane = |(driver, pool)| Lane { driver, pool, gathered: Vec::new(), packets: 0, drained: Ps::ZERO };
         Self {
             cpu,
@@ -106,6 +109,7 @@ impl PollCore {
             burst: Vec::with_capacity(512),
             out: Vec::with_capacity(512),
             idle: Idle::default(),
+            bytes,
         }
     }
 
@@ -119,7 +123,7 @@ impl PollCore {
 
     /// The next thing that it does: a look, a packet's part of the loop.
     pub fn step(&mut self, host: &mut Host, memory: &HostMemory, model: &CostModel) {
-        let Self { cpu, lanes, next, phase, burst, out, .. } = self;
+        let Self { cpu, lanes, next, phase, burst, out, bytes, .. } = self;
         let began = cpu.now();
         let policy = &model.policy;
         let lane = &mut lanes[*next];
@@ -135,6 +139,15 @@ impl PollCore {
         let w = &mut Work { cpu, host, memory, pool: &mut lane.pool, model };
         let driver = &mut lane.driver;
         match *phase {
+            Phase::Look if policy.program == Program::Send => {
+                driver.begin_transmit(w);
+                make(w, *bytes, out);
+                *phase = Phase::Send(0, 0);
+                if out.is_empty() {
+                    w.cpu.spend(model.cycles.empty_poll);
+                    self.turn_ends(began, true);
+                }
+            }
             Phase::Look => {
                 driver.begin_receive(w);
                 *phase = Phase::Receive(0);
@@ -156,8 +169,13 @@ impl PollCore {
             }
             Phase::Work(at) if at < burst.len() => {
                 let its = packet(burst, at);
+                ahead(w, burst, at);
                 its.iter().enumerate().for_each(|(k, b)| work(w, b, k == 0));
                 *phase = Phase::Work(at + its.len());
+            }
+            Phase::Work(_) if policy.program == Program::Receive => {
+                burst.iter().for_each(|b| w.release(b.number));
+                self.turn_ends(began, false);
             }
             Phase::Work(_) => {
                 let packets = burst.iter().filter(|b| !b.more).count() as u32;
@@ -197,7 +215,7 @@ impl PollCore {
 
     /// The turn of a queue is over; `empty`: nothing had come.
     fn turn_ends(&mut self, began: u64, empty: bool) {
-        let Self { cpu, lanes, next, phase, burst, out, idle } = self;
+        let Self { cpu, lanes, next, phase, burst, out, idle, .. } = self;
         burst.clear();
         out.clear();
         *phase = Phase::Look;
@@ -233,6 +251,39 @@ impl PollCore {
             idle.began = cpu.now();
             lanes.iter().for_each(|lane| lane.driver.polled_again(cpu, host, count));
         }
+    }
+}
+
+/// A burst of packets that the program makes, as far as there are buffers. One costs what one received does.
+fn make(w: &mut Work<'_>, bytes: u32, out: &mut Vec<Buffer>) {
+    for _ in 0..w.model.policy.burst {
+        let from = out.len();
+        let mut rest = bytes;
+        while rest > 0 {
+            let Some(number) = w.pool.take() else {
+                // Not enough for the whole of it.
+                out.drain(from..).for_each(|b| w.pool.give(b.number));
+                return;
+            };
+            let length = rest.min(w.model.policy.buffer);
+            rest -= length;
+            out.push(Buffer { number, length, more: rest > 0 });
+        }
+        w.cpu.spend(w.model.cycles.receive + w.model.cycles.work);
+        w.write_record(out[from].number, w.model.touches.received_lines);
+        w.cpu.store(w.host, w.pool.data(out[from].number));
+    }
+}
+
+/// First lines of packets that it comes to later are prefetched.
+fn ahead(w: &mut Work<'_>, burst: &[Buffer], at: usize) {
+    let ahead = w.model.touches.prefetch_ahead as usize;
+    if ahead == 0 || w.model.prefetches_received() {
+        return;
+    }
+    let from = if at == 0 { 0 } else { at + ahead };
+    for b in burst.iter().take(at + ahead + 1).skip(from) {
+        w.cpu.prefetch(w.host, w.pool.data(b.number));
     }
 }
 

@@ -29,7 +29,7 @@ fn plain(model: &str, cycles: f64) -> CostModel {
     let mut m = common::model(model);
     (m.cycles.empty_poll, m.cycles.turn, m.cycles.receive, m.cycles.send) = (20.0, 0.0, cycles / 2.0, cycles / 2.0);
     m.touches.payload = Payload::None;
-    (m.touches.writes_header, m.touches.prefetches, m.touches.window) = (false, false, 1000);
+    (m.touches.writes_header, m.touches.prefetch_ahead, m.touches.window) = (false, 0, 1000);
     (m.touches.received_lines, m.touches.posted_lines, m.touches.released_lines) = (0, 0, 0);
     m
 }

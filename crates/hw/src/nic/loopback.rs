@@ -71,7 +71,9 @@ impl Host {
         let port = Box::new(Port::new(p, 0, device, cable));
         let buffer = if load.sizes.range().1 > LARGE_FRAME { LARGE_BUFFER } else { BUFFER };
         let ram = Ram(vec![0; (BUFFERS + u64::from(ring) * buffer) as usize]);
-        let mut slot = Slot::new(Interface::I8254x, 0, port, ram);
+        let mut as_it_is = p.clone();
+        as_it_is.nic[0].interface = Interface::I8254x;
+        let mut slot = Slot::new(&as_it_is, &as_it_is.port(0), port, ram);
         for i in 0..u64::from(ring) {
             slot.guest.write(RX_RING + i * DESCRIPTOR, &(BUFFERS + i * buffer).to_le_bytes());
         }

@@ -299,7 +299,7 @@ impl PollDriver for Pair {
                 self.held += 1;
             }
             w.write_record(number, w.model.touches.received_lines);
-            if w.model.touches.prefetches {
+            if w.model.prefetches_received() {
                 w.cpu.prefetch(w.host, w.pool.data(number));
             }
             let whole = self.partial.is_empty();

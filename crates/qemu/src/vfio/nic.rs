@@ -84,7 +84,7 @@ fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -
         let file = File::open(path).map_err(|cause| StartError::NoTrace { path: path.clone(), cause })?;
         nic.cable_mut().set_source(Box::new(Trace::new(file)));
     }
-    Ok(Slot::new(port.nic.interface, port.card, nic, GuestRam::default()))
+    Ok(Slot::new(p, &port, nic, GuestRam::default()))
 }
 
 impl Nics {

@@ -11,7 +11,7 @@ use super::books::Books;
 use super::pages::{DevicePages, SharedRegisters};
 use super::port::{Nic, Port};
 use crate::memory::GuestMemory;
-use crate::params::{self, Interface, Platform, UserLogic};
+use crate::params::{self, CardSlot, Interface, Platform, UserLogic};
 use crate::pci::Identity;
 use crate::wire::Cable;
 use intel::{Family, Intel, Model};
@@ -40,10 +40,10 @@ fn what(nic: &params::Nic) -> What<'_> {
     }
 }
 
-/// How a NIC looks on the bus.
+/// How a NIC in such a slot looks on the bus.
 #[must_use]
-pub fn identity(interface: Interface) -> Identity {
-    family(interface).map_or_else(qdma::identity, intel::identity)
+pub fn identity(interface: Interface, slot: &CardSlot) -> Identity {
+    family(interface).map_or_else(|| qdma::identity((slot.generation, slot.lanes)), intel::identity)
 }
 
 /// The pages that guest and NIC share as memory.

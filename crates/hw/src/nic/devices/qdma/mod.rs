@@ -46,12 +46,14 @@ pub fn shared_pages() -> DevicePages {
     DevicePages { bar: 0, range: registers::SHARED }
 }
 
-/// How physical function 0 looks on the bus: a device number says generation and lanes.
+/// How physical function 0 of a Versal's looks on the bus: digits of its device number are the function, the link's
+/// generation, and its lanes (Xilinx's drivers: Gen3 x16 is 0xb03f, Gen5 x8 is 0xb058).
 #[must_use]
-pub fn identity() -> Identity {
+pub fn identity((generation, lanes): (u32, u32)) -> Identity {
+    let device = 0xb000 | generation.min(5) << 4 | lanes.min(15);
     Identity {
         vendor: 0x10ee,
-        device: 0xb048,
+        device: device as u16,
         class: 0x02_0000,
         bars: vec![Bar::wide(0, registers::CONFIG_SIZE), Bar::wide(2, registers::USER_SIZE)],
         msix: Some(Msix {
@@ -670,5 +672,20 @@ impl<S: SharedRegisters> Device for Qdma<S> {
 
     fn fifo(&self) -> (u64, u64) {
         (self.buffer.used(), (self.buffer.frames() + usize::from(self.writing.is_some())) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::identity;
+
+    #[test]
+    fn the_device_number_says_which_link_it_has() {
+        let device = |link| identity(link).device;
+        assert_eq!(
+            [device((3, 16)), device((4, 16)), device((5, 8)), device((4, 1))],
+            [0xb03f, 0xb04f, 0xb058, 0xb041]
+        );
+        assert_eq!(identity((3, 16)).vendor, 0x10ee);
     }
 }
