@@ -1,7 +1,8 @@
 """Speed of the simulator, as ratios measured in one run: `make bench`.
 
 Debian's testpmd forwards between null devices in bare QEMU, with blocks counted, and under full timing; then the real
-forwarding run. Where `perf` is there, each part's share of host time is sampled during that run.
+forwarding run, and both engines beside each other. Where `perf` is there, each part's share of host time is sampled
+during the forwarding run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiretime import load, platforms, runs, vm
+from wiretime import load, platforms, runs, software, vm
 from wiretime.counters import of
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
@@ -158,6 +159,31 @@ def many_cores(screen: Console) -> None:
     screen.print(table)
 
 
+# Loads of testpmd on an 82599 on both engines, and what is simulated of each.
+BOTH = (("64 B, 20 Gb/s", 64, "20Gbps"), ("1518 B, 90 Gb/s", 1518, "90Gbps"))
+BOTH_DURATION = "10ms"
+
+
+def both_engines(screen: Console) -> None:
+    """Measure packets a host second with software executed, and with software as a model."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title="testpmd on an 82599, packets in and out a host second", title_justify="left"
+    )
+    for name in ("load", "full system", "model", "ratio"):
+        table.add_column(name, justify="left" if name == "load" else "right")
+    for label, size, rate in BOTH:
+        paces = []
+        for engine_name in software.ENGINES:
+            asked = runs.Request(
+                engine=engine_name, nic="82599", packet_size=size, rate=rate, duration=BOTH_DURATION, every_turn=True
+            )
+            done = runs.execute(asked)
+            paces.append(of(done.result)["receive"]["delivered"] / done.host["traffic_seconds"])
+        full, modelled = paces
+        table.add_row(label, f"{full:,.0f}", f"{modelled:,.0f}", f"{modelled / full:.1f}")
+    screen.print(table)
+
+
 def shares(pid: int, seconds: float) -> Mapping[str, float] | None:
     """Return each part's share of the host time of process ``pid``; ``None`` without ``perf``."""
     if shutil.which("perf") is None:
@@ -219,6 +245,7 @@ def main() -> None:
         f"{forwarded / seconds:,.0f} packets/host s, whole run {time.monotonic() - began:.0f} s",
         highlight=False,
     )
+    both_engines(screen)
     many_cores(screen)
     if sampled["shares"]:
         for part, share in sampled["shares"].items():

@@ -6,8 +6,8 @@ that find packets, packets, and lines of payload where it reads all. (Counters a
 an instruction that waits for another one which waits for memory waits for the core.) What memory costs, the model's own
 accesses bring back. How long work goes on behind a load, and how far ahead packets are prefetched where they are, is
 what nothing tells: that is taken with which the packet-level engine comes nearest to the runs on the machine that is
-asked for. Then a packet's cost is moved so that the small packets' run under overload takes as long, and a line's so
-that the large packets' does: what the accesses leave out is in it.
+asked for. Then a packet's cost is moved so that a run of small packets a little beyond what is sustained forwards as
+many, and a line's so that one of large packets does: what the accesses leave out is in it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ OVERLOAD, SHARES = "100Gbps", (0.05, 0.15, 0.4, 0.7, 0.9)
 WINDOWS, AHEAD = (4, 8, 16, 32, 64, 128), (4, 4096)
 BUFFER = 2048
 LINE = 64
-# Moves of a packet's cost: the second finds next to nothing left.
-CORRECTIONS = 3
+# Where costs are moved, over what is forwarded under overload; how often, the last finds next to nothing left.
+BEYOND, CORRECTIONS = 1.1, 4
 
 Tell = Callable[[str], None]
 
@@ -188,6 +188,8 @@ def _distance(points: Sequence[Point], others: Sequence[Report]) -> float:
     apart = []
     for p, other in zip(points, others, strict=True):
         (rate, latency), (its_rate, its_latency) = rate_and_latency(p.result), rate_and_latency(other)
+        if not min(rate, latency, its_rate, its_latency) > 0:
+            return float("inf")
         lossy = p.result["loss_percent"] > 1
         if p.request.rate == OVERLOAD and not lossy:
             continue  # the line is full: how much waits hangs on nothing that is measured here
@@ -240,12 +242,13 @@ def make(request: Request, tell: Tell) -> Found:
                 nearest = (distance, window, ahead)
     assert nearest is not None
     _, window, ahead = nearest
-    # The first run of each size is the one under overload.
-    small, large = (next(p for p in points if p.request.packet_size == size) for size in (SMALL, LARGE))
-    for _ in range(CORRECTIONS):
-        for name, p, share in (("packet", small, 1), *((("line", large, -(-LARGE // LINE)),) if lines else ())):
-            model = _model(request, costs, window, ahead, source)
-            costs[name] = max(0.0, costs[name] + _missing(p, simulated(p.request, model), machine) / share)
+    # A little beyond what is forwarded: far beyond it, what is dropped counts, too.
+    for size, name, share in ((SMALL, "packet", 1), *(((LARGE, "line", -(-LARGE // LINE)),) if lines else ())):
+        most = next(p for p in points if p.request.packet_size == size).result["forwarded_gbps"]
+        edge = _point(replace(request, packet_size=size, rate=f"{BEYOND * most:.2f}Gbps"), lines)
+        for _ in range(CORRECTIONS):
+            other = simulated(edge.request, _model(request, costs, window, ahead, source))
+            costs[name] = max(0.0, costs[name] + _missing(edge, other, machine) / share)
     tell(f"a packet costs {costs['packet']:.1f} cycles, and a turn {costs['turn']:.1f}")
     model = _model(request, costs, window, ahead, source)
     return Found(model, points, [simulated(p.request, model) for p in points])
@@ -255,6 +258,8 @@ def _missing(full: Point, other: Report, machine: Mapping[str, Any]) -> float:
     """Return the cycles of a packet that a model lacks, where both engines are at their limit."""
     frequency = _native.parse_frequency(machine["core"]["frequency"])
     its, rate = rate_and_latency(other)[0], rate_and_latency(full.result)[0]
+    if not min(its, rate) > 0:
+        return 0.0
     return float(frequency / 1e6 * (1 / rate - 1 / its))
 
 

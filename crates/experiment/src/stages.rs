@@ -177,6 +177,12 @@ impl Experiment {
         self.stage == Stage::Boot && self.settings.timing != Timing::Always
     }
 
+    /// Whether the measurement is over, and what is under way ends.
+    #[must_use]
+    pub fn draining(&self) -> bool {
+        matches!(self.stage, Stage::Draining | Stage::Stopping)
+    }
+
     /// Windows and idle jumps so far.
     #[must_use]
     pub fn ticks(&self) -> u32 {

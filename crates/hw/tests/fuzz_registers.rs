@@ -160,8 +160,9 @@ fn of_qdma() -> Knowledge {
         bar: 0x20000,
         interesting,
         value: |random, offset, value| match offset {
-            // Rings of some length, buffers of any.
-            0x204..=0x240 => (random.below(129)) as u32,
+            // Short rings, whose status entries (index << 16), taken for addresses, are still in what is handed over; buffers of
+            // any length.
+            0x204..=0x240 => (random.below(9)) as u32,
             0xab0..=0xaec if !random.one_in(8) => 64 << random.below(6),
             // Words of contexts: indices and flags, a base that is handed over, what makes them valid.
             0x804 => value | 1 | 1 << 27,

@@ -106,7 +106,7 @@ pub enum OnFull {
 /// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Program {
+pub enum Mode {
     /// Sends what it receives.
     Forward,
     /// Receives, and gives buffers back.
@@ -120,7 +120,7 @@ pub enum Program {
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// What the program is for.
-    pub program: Program,
+    pub program: Mode,
     /// Packets that the program asks for.
     #[schemars(range(min = 1, max = 4096), extend("unit" = "packets"))]
     pub burst: u32,

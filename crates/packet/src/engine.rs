@@ -1,7 +1,7 @@
 //! Whose turn it is: devices up to where the next core stands, what they have written by then, that core; and between windows
 //! what the experiment decides.
 
-use crate::cost::CostModel;
+use crate::cost::{CostModel, Mode};
 use crate::cpu::{Cpu, Host};
 use crate::driver::{self, Arena, Driver, RINGS, RING_BYTES};
 use crate::memory::HostMemory;
@@ -183,15 +183,20 @@ impl PacketRun {
         let mut quantum = self.experiment.boot_quantum();
         let mut end = quantum;
         loop {
-            // Devices first: before the window's end nothing reaches them that cores do in it. Then cores in turn.
+            // Devices first: before the window's end nothing reaches them that cores do in it. Then cores in order of time.
             self.host.advance(end, false);
-            for core in &mut self.cores {
-                while core.cpu.time() < end {
-                    let t = core.cpu.time();
-                    self.host.apply_writes(t);
-                    core.step(&mut self.host, &self.memory, &self.model);
-                    core.skip_to(self.host.next_write().min(end), &self.host, &self.model.policy);
+            // A program that sends by itself stops when the measurement is over.
+            let over = self.model.policy.program == Mode::Send && self.experiment.draining();
+            while let Some((t, i)) = self.cores.iter().enumerate().map(|(i, c)| (c.cpu.time(), i)).min() {
+                if t >= end || over {
+                    break;
                 }
+                self.host.apply_writes(t);
+                let core = &mut self.cores[i];
+                core.step(&mut self.host, &self.memory, &self.model);
+                core.skip_to(self.host.next_write().min(end), &self.host, &self.model.policy);
+            }
+            for core in &self.cores {
                 self.host.cores[core.cpu.index].busy_until(core.cpu.time());
             }
             self.host.apply_writes(end);

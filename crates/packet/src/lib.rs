@@ -16,5 +16,5 @@ mod memory;
 mod poll;
 mod pool;
 
-pub use cost::{CostModel, Costs, OnFull, Payload, Policy, Program, Touches};
+pub use cost::{CostModel, Costs, Mode, OnFull, Payload, Policy, Touches};
 pub use engine::run;

@@ -2,7 +2,7 @@
 //! program gathers packets, when there are enough of them or they have waited for long enough. A program may also receive
 //! alone, or send packets of its own.
 
-use crate::cost::{CostModel, OnFull, Payload, Policy, Program};
+use crate::cost::{CostModel, Mode, OnFull, Payload, Policy};
 use crate::cpu::{Cpu, Host};
 use crate::driver::{touch, Buffer, Driver, PollDriver, Work};
 use crate::memory::HostMemory;
@@ -139,7 +139,7 @@ impl PollCore {
         let w = &mut Work { cpu, host, memory, pool: &mut lane.pool, model };
         let driver = &mut lane.driver;
         match *phase {
-            Phase::Look if policy.program == Program::Send => {
+            Phase::Look if policy.program == Mode::Send => {
                 driver.begin_transmit(w);
                 make(w, *bytes, out);
                 *phase = Phase::Send(0, 0);
@@ -173,7 +173,7 @@ impl PollCore {
                 its.iter().enumerate().for_each(|(k, b)| work(w, b, k == 0));
                 *phase = Phase::Work(at + its.len());
             }
-            Phase::Work(_) if policy.program == Program::Receive => {
+            Phase::Work(_) if policy.program == Mode::Receive => {
                 burst.iter().for_each(|b| w.release(b.number));
                 self.turn_ends(began, false);
             }

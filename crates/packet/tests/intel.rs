@@ -138,4 +138,10 @@ fn what_a_device_cannot_do_is_refused() {
     m.policy.buffer = 2000;
     let refused = run(&machine(Interface::I82599, 1), &loaded(64, 1, "1Gbps"), &m).unwrap_err();
     assert!(refused.contains("policy.buffer") && refused.contains("1024, 2048"), "{refused}");
+    for (receive, transmit, key) in [(1001, 1024, "policy.receive_ring"), (1024, 1000, "policy.report")] {
+        let mut m = common::model("testpmd-82599");
+        (m.policy.receive_ring, m.policy.transmit_ring) = (receive, transmit);
+        let refused = run(&machine(Interface::I82599, 1), &loaded(64, 1, "1Gbps"), &m).unwrap_err();
+        assert!(refused.contains(key), "{refused}");
+    }
 }

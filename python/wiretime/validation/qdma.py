@@ -89,22 +89,22 @@ def _cell(name: str, checked: runs.Checked, size: int, queues: int) -> Cell:
     return Cell(name, size, queues, mpps, mpps * size * 8 / 1000, _binds(result, platform))
 
 
+def _asked() -> dict[str, runs.Checked]:
+    """Return what every cell of a platform shares."""
+    usual = runs.Request(engine=software.PACKET, queues=8, cores=8, warm_up=WARM_UP, duration=DURATION)
+    return {name: runs.check(dataclasses.replace(usual, platform=p)) for name, (p, _) in PLATFORMS.items()}
+
+
 def simulate(jobs: int) -> Iterator[Cell]:
     """Yield every cell of the tables, so many at once."""
-    asked = {
-        name: runs.check(
-            runs.Request(
-                engine=software.PACKET, platform=platform, queues=8, cores=8, warm_up=WARM_UP, duration=DURATION
-            )
-        )
-        for name, (platform, _) in PLATFORMS.items()
-    }
+    asked = _asked()
     every = [(name, size, queues) for name in asked for size in SIZES for queues in QUEUES]
     yield from vm.at_once(lambda c: _cell(c[0], asked[c[0]], *c[1:]), every, jobs)
 
 
 def _file(base: Path) -> Path:
     inputs = [
+        *(c.settings for c in _asked().values()),
         store.file_digest(Path(_native.__file__)),
         store.file_digest(Path(__file__)),
         *(paths.PLATFORMS.joinpath(f"{platform}.toml").read_text() for platform, _ in PLATFORMS.values()),
@@ -194,7 +194,13 @@ def drawn(base: Path) -> tuple[Figure, Data] | None:
     for axes, (name, (platform, table)) in zip(figure.subplots(len(PLATFORMS), 1), PLATFORMS.items(), strict=True):
         for queues, colour in zip(QUEUES, COLOURS, strict=False):
             mine = [cells[name, size, queues] for size in SIZES]
-            axes.plot(SIZES, [c.gbps for c in mine], color=colour, linewidth=1.2, label=f"{queues} queues")
+            axes.plot(
+                SIZES,
+                [c.gbps for c in mine],
+                color=colour,
+                linewidth=1.2,
+                label=f"{queues} queue{'s' if queues > 1 else ''}",
+            )
             there = [r for r in published() if r["platform"] == name and int(r["queues"]) == queues]
             sizes, gbps = [int(r["packet_size_bytes"]) for r in there], [float(r["gbps"]) for r in there]
             axes.scatter(sizes, gbps, color=colour, s=14, zorder=3, edgecolor="white", linewidth=0.4)

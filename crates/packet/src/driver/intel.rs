@@ -16,6 +16,8 @@ use wiretime_base::Invalid;
 use wiretime_hw::nic::{Place, Polled};
 
 const DESCRIPTOR: u64 = 16;
+/// Descriptors that the vector path looks at together.
+const GROUP: u32 = 4;
 /// Registers of the 8254x's rings, and of the 82599's first queue; the others' are so far apart.
 const STRIDE: u64 = 0x40;
 /// The key that DPDK gives to receive-side scaling unless it is told another (`rss_intel_key`).
@@ -105,6 +107,16 @@ pub fn set_up(
         let allowed = sizes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         return Err(Invalid::new("policy.buffer", buffer, format!("this device takes buffers of {allowed} B")));
     }
+    let p = &model.policy;
+    for (name, entries) in [("policy.receive_ring", p.receive_ring), ("policy.transmit_ring", p.transmit_ring)] {
+        if entries % 8 != 0 {
+            return Err(Invalid::new(name, entries, "this device takes multiples of 8 descriptors"));
+        }
+    }
+    if family.in_bulk() && (p.transmit_ring % p.report != 0 || p.release == 0) {
+        let found = format!("{}, policy.release {}", p.report, p.release);
+        return Err(Invalid::new("policy.report", found, "the ring must be a multiple of it, and some be released"));
+    }
     let mut nics = host.nics.borrow_mut();
     let slot = &mut nics.slots[port];
     let mut write = |offset: u64, value: u32| slot.write(Place { bar: 0, offset }, &value.to_le_bytes());
@@ -168,6 +180,8 @@ pub struct Pair {
     sent: Vec<Option<u32>>,
     /// The entry that is looked at next; buffers replaced and not told; entries that are empty, from where on.
     next: u32,
+    /// Packets taken since it began to look.
+    burst: u32,
     held: u32,
     empty: u32,
     refill: u32,
@@ -201,6 +215,7 @@ impl Pair {
             filled: vec![0; entries[0] as usize],
             sent: vec![None; entries[1] as usize],
             next: 0,
+            burst: 0,
             held: 0,
             empty: 0,
             refill: 0,
@@ -267,6 +282,7 @@ impl PollDriver for Pair {
     }
 
     fn begin_receive(&mut self, w: &mut Work<'_>) {
+        self.burst = 0;
         let batch = w.model.policy.refill;
         if self.family.in_bulk() && self.empty > batch {
             for _ in 0..batch {
@@ -284,7 +300,14 @@ impl PollDriver for Pair {
             w.look();
             let at = self.rings[0] + u64::from(self.next) * DESCRIPTOR;
             w.cpu.polls(w.host, self.port, &self.polled, self.next);
-            w.cpu.load(w.host, touch::ENTRY, at, false);
+            if !self.family.in_bulk() {
+                w.cpu.load(w.host, touch::ENTRY, at, false);
+            } else if self.burst % GROUP == 0 {
+                // Four at a time, also where they are in two lines and the second has not been written.
+                for entry in [self.next, (self.next + GROUP - 1) % self.entries[0]] {
+                    w.cpu.load(w.host, touch::ENTRY, self.rings[0] + u64::from(entry) * DESCRIPTOR, false);
+                }
+            }
             let Some(found) = self.family.received(w.memory.bytes(at)) else {
                 // That nothing is there is known when the entry is.
                 w.cpu.settle();
@@ -293,6 +316,7 @@ impl PollDriver for Pair {
             let number = self.filled[self.next as usize];
             if self.family.in_bulk() {
                 self.empty += 1;
+                self.burst += 1;
             } else {
                 let Some(fresh) = w.pool.take() else { return false };
                 self.post_and_pay(w, self.next, fresh);

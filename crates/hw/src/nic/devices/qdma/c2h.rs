@@ -21,8 +21,11 @@ use wiretime_base::Ps;
 pub struct Stored {
     pub packet: Packet,
     pub queue: u16,
-    /// Descriptors that it takes.
+    /// Descriptors that it takes, each with a buffer of so many bytes.
     pub needs: u32,
+    pub size: u32,
+    /// The life of the ring that it came for.
+    pub epoch: u32,
 }
 
 /// The packet that is being written.
@@ -41,6 +44,18 @@ fn purpose(queue: u16, moves: Moves) -> Purpose {
     Purpose::new(Side::Receive, queue, moves)
 }
 
+impl Writing {
+    /// Whether it is of a queue.
+    pub fn is_of(&self, queue: u16) -> bool {
+        self.stored.queue == queue
+    }
+
+    /// The packet.
+    pub fn packet(&self) -> &Packet {
+        &self.stored.packet
+    }
+}
+
 impl<S: SharedRegisters> Qdma<S> {
     /// Descriptors for a packet of so many bytes; none, where its queue takes none.
     pub(super) fn needs(&self, queue: u16, bytes: u32) -> Option<u32> {
@@ -51,6 +66,7 @@ impl<S: SharedRegisters> Qdma<S> {
     /// A packet comes for a queue; whether it is taken.
     pub(super) fn store<G: GuestMemory>(&mut self, packet: &Packet, queue: u16, io: &mut Io<'_, Due, G>) -> bool {
         let t = io.now;
+        self.lose(t, io);
         let needs = self.needs(queue, packet.length).filter(|_| self.c2h[usize::from(queue)].ring.on);
         let Some(needs) = needs else {
             io.tell(t, Notice::Filtered(*packet));
@@ -65,7 +81,9 @@ impl<S: SharedRegisters> Qdma<S> {
             io.tell(t, Notice::Refused { packet: *packet, queue, why });
             return false;
         }
-        self.buffer.push(t, packet.length.into(), Stored { packet: *packet, queue, needs });
+        let q = &self.c2h[usize::from(queue)];
+        let stored = Stored { packet: *packet, queue, needs, size: q.buffer, epoch: q.ring.epoch };
+        self.buffer.push(t, packet.length.into(), stored);
         self.c2h[usize::from(queue)].wanted += needs;
         io.tell(t, Notice::Stored { packet: *packet, queue, fifo: self.buffer.used() });
         self.want_descriptors(Side::Receive, queue);
@@ -89,12 +107,26 @@ impl<S: SharedRegisters> Qdma<S> {
         self.want_descriptors(Side::Receive, queue);
     }
 
-    /// Packets at the head of the buffer whose queue went off are lost.
+    /// Packets at the head of the buffer whose queue went off, or began anew, are lost.
     fn lose<G>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
-        while let Some(s) = self.buffer.front().filter(|s| !self.c2h[usize::from(s.queue)].ring.on).copied() {
+        while let Some(s) = self.buffer.front().copied() {
+            let ring = &self.c2h[usize::from(s.queue)].ring;
+            if ring.on && ring.epoch == s.epoch {
+                return;
+            }
             self.buffer.pop();
             io.tell(t, Notice::Lost { id: s.packet.id });
-            self.buffer.release(t, s.packet.length.into());
+            self.leaves_buffer(t, s.packet.length, io);
+        }
+    }
+
+    /// So many bytes of the buffer are free.
+    fn leaves_buffer<G>(&mut self, t: Ps, bytes: u32, io: &mut Io<'_, Due, G>) {
+        if self.buffer.release(t, bytes.into()) {
+            io.tell(t, Notice::Drained);
+        }
+        if std::mem::take(&mut self.blocked) {
+            io.at(t, Due::Generate { life: self.life });
         }
     }
 
@@ -126,8 +158,7 @@ impl<S: SharedRegisters> Qdma<S> {
             }
         }
         let Some(mut w) = self.writing.take() else { return false };
-        let Stored { packet, queue, .. } = w.stored;
-        let size = self.c2h[usize::from(queue)].buffer.max(1);
+        let Stored { packet, queue, size, .. } = w.stored;
         let address = w.buffers.front().copied().unwrap_or_default().wrapping_add(w.filled.into());
         let rest = (packet.length - w.done).min(size - w.filled.min(size));
         let piece = self.requester.piece(address, rest.into(), self.max_payload) as u32;
@@ -151,16 +182,10 @@ impl<S: SharedRegisters> Qdma<S> {
         self.received.delivered += 1;
         io.tell(through, Notice::Delivered { id: packet.id, queue, buffer: w.first });
         self.c2h[usize::from(queue)].delivered += 1;
-        let drained = self.buffer.release(through, packet.length.into());
+        self.leaves_buffer(through, packet.length, io);
         io.tell(through, Notice::Fifo { bytes: self.buffer.used() });
-        if drained {
-            io.tell(through, Notice::Drained);
-        }
         let entry = Entry { packet: packet.id, length: packet.length };
         self.coalescing.push(through, queue, &mut self.rings[usize::from(queue)], entry);
-        if std::mem::take(&mut self.blocked) {
-            io.at(through, Due::Generate { life: self.life });
-        }
         true
     }
 
@@ -194,7 +219,7 @@ impl<S: SharedRegisters> Qdma<S> {
         let (left, visible) = io.write(through, at, &self.scratch, purpose(queue, Moves::Completions));
         self.requester.leaves(left);
         self.received.write_backs += 1;
-        if !untold {
+        if !untold || ring.context.trigger.never() || ring.untold.len() > ring.entries as usize {
             // Software looks at colors.
             while let Some((entry, id)) = ring.untold.pop_front() {
                 io.tell(visible, Notice::Completed { queue, entry, packet: Some(id) });
@@ -209,8 +234,8 @@ impl<S: SharedRegisters> Qdma<S> {
 
     fn write_status<G: GuestMemory>(&mut self, t: Ps, queue: u16, io: &mut Io<'_, Due, G>) {
         let ring = &mut self.rings[usize::from(queue)];
-        if ring.entries == 0 {
-            return;
+        if ring.entries == 0 || !ring.due {
+            return; // it has begun anew since
         }
         let through = self.requester.take(t, 8);
         let (left, visible) =

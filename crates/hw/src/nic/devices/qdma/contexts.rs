@@ -125,6 +125,12 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// Whether no status is ever due by itself.
+    #[must_use]
+    pub fn never(self) -> bool {
+        matches!(self, Self::Disabled | Self::User)
+    }
+
     /// Of its number; unknown ones are disabled.
     #[must_use]
     pub fn of(number: u64) -> Self {

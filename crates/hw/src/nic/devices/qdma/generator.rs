@@ -43,7 +43,7 @@ impl Generator {
     pub fn credit(&mut self, t: Ps, queue: u16, count: u32) {
         let at = usize::from(queue);
         let Some(credits) = self.credits.get_mut(at) else { return };
-        *credits += count;
+        *credits = credits.saturating_add(count);
         if std::mem::take(&mut self.waiting[at]) {
             self.enter(t, queue);
         }

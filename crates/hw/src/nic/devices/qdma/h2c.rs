@@ -14,6 +14,9 @@ use crate::requester::{Moves, Purpose, Side};
 use crate::wire::FCS;
 use wiretime_base::Ps;
 
+/// Bytes of the longest frame.
+const FRAME_MAX: usize = 16384;
+
 /// A descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
@@ -108,8 +111,8 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// When data from the host can be asked for.
     pub(super) fn reads_due(&mut self, t: Ps) -> Option<Ps> {
-        if self.asking.is_none() && self.sending.count() == 0 {
-            return None;
+        if self.asking.is_none() && self.sending.count() == 0 || self.waiting >= self.tx_fifo {
+            return None; // until something is there, or has been sent
         }
         Some(self.throttled(t).unwrap_or(t).max(t))
     }
@@ -183,8 +186,10 @@ impl<S: SharedRegisters> Qdma<S> {
             q.packet.clear();
         }
         let at = q.packet.len();
-        q.packet.resize(at + d.length as usize, 0);
-        self.faults += u64::from(d.length > 0 && !io.guest.read(d.address, &mut q.packet[at..]));
+        // No frame is longer: what is beyond goes nowhere.
+        let end = (at + d.length as usize).min(FRAME_MAX);
+        q.packet.resize(end, 0);
+        self.faults += u64::from(end > at && !io.guest.read(d.address, &mut q.packet[at..end]));
         q.ring.finish();
         q.unreported += 1;
         let idle = q.ring.outstanding() == 0;
@@ -201,9 +206,12 @@ impl<S: SharedRegisters> Qdma<S> {
             io.tell(t, Notice::Gathered { queue });
             // The last bytes are the check sequence's, whose value is not modelled.
             let frame = &packet[..packet.len().saturating_sub(FCS as usize)];
+            self.waiting += packet.len() as u64;
+            self.outgoing.push_back(packet.len() as u64);
             io.send(t + self.packet_latency, queue, frame, 0);
             let q = &mut self.h2c[usize::from(queue)];
             (q.packet, q.sent) = (packet, q.sent + 1);
+            q.packet.clear();
         }
         io.tell(t, Notice::Finished { queue, reported, level: self.level(queue) });
     }

@@ -185,7 +185,12 @@ pub struct Qdma<S> {
     generates: Ps,
     /// It waits for room in the buffer.
     blocked: bool,
-    on: RoundRobin,
+    /// Queues to the host that are on, in order.
+    on: Vec<u16>,
+    /// Bytes that wait for the wire, of the FIFO's; by packet, in order.
+    waiting: u64,
+    tx_fifo: u64,
+    outgoing: VecDeque<u64>,
     life: u32,
     received: ReceiveStats,
     reports: u64,
@@ -196,6 +201,14 @@ pub struct Qdma<S> {
 
 fn id(side: Side, queue: u16) -> u16 {
     queue * 2 + side as u16
+}
+
+fn side_of(id: u16) -> Side {
+    if id % 2 == 0 {
+        Side::Receive
+    } else {
+        Side::Transmit
+    }
 }
 
 impl<S: SharedRegisters> Qdma<S> {
@@ -243,7 +256,10 @@ impl<S: SharedRegisters> Qdma<S> {
             generated: None,
             generates: Ps::MAX,
             blocked: false,
-            on: RoundRobin::new(queues),
+            on: Vec::with_capacity(queues),
+            waiting: 0,
+            tx_fifo: nic.tx_fifo.bytes(),
+            outgoing: VecDeque::with_capacity(64),
             life: 0,
             received: ReceiveStats::default(),
             reports: 0,
@@ -321,15 +337,15 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// The next read of descriptors takes the interface from `t` on.
     fn read_descriptors<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        // What has changed since it was wanted is not.
+        while let Some(next) = self.wanting.next().filter(|&id| self.due(side_of(id), id / 2) == 0) {
+            self.wanting.set(next, false);
+        }
         let Some(next) = self.wanting.next() else { return false };
         self.fetches = t + self.fetch_time;
         self.wanting.turn_to(next, true);
-        let (queue, side) = (next / 2, if next % 2 == 0 { Side::Receive } else { Side::Transmit });
+        let (queue, side) = (next / 2, side_of(next));
         let count = self.due(side, queue);
-        if count == 0 {
-            self.wanting.set(next, false);
-            return false;
-        }
         let (size, (address, fetch)) = match side {
             Side::Receive => {
                 let ring = &mut self.c2h[usize::from(queue)].ring;
@@ -406,7 +422,9 @@ impl<S: SharedRegisters> Qdma<S> {
                     let available = ring.outstanding();
                     let count = ring.post(index);
                     io.tell(t, Notice::Replenished { queue, count, available });
-                    self.generator.credit(t, queue, count);
+                    if self.user_logic == UserLogic::Generator {
+                        self.generator.credit(t, queue, count);
+                    }
                     self.want_descriptors(Side::Receive, queue);
                     self.generate(t, io);
                 }
@@ -430,6 +448,21 @@ impl<S: SharedRegisters> Qdma<S> {
         if at >= self.c2h.len() {
             return;
         }
+        if matches!(changed.selector, Selector::SoftwareC2h | Selector::Completion) {
+            // A packet that is on its way there does not arrive.
+            if let Some(w) = self.writing.take_if(|w| w.is_of(queue)) {
+                fx.cancel_writes(Side::Receive, queue);
+                fx.note(Notice::Lost { id: w.packet().id });
+                if self.buffer.release(fx.now, w.packet().length.into()) {
+                    fx.note(Notice::Drained);
+                }
+                self.blocked = false;
+                fx.at(fx.now, Due::Generate { life: self.life });
+            }
+        }
+        // Others may go on.
+        self.looks = fx.now;
+        fx.at(fx.now, Due::Request { life: self.life });
         match changed.selector {
             Selector::SoftwareC2h => {
                 let s = Software::of(&self.registers.context(0, queue));
@@ -443,7 +476,12 @@ impl<S: SharedRegisters> Qdma<S> {
                     q.ring.stop();
                     fx.cancel_writes(Side::Receive, queue);
                 }
-                self.on.set(queue, q.ring.on);
+                let is_on = q.ring.on;
+                match self.on.binary_search(&queue) {
+                    Ok(at) if !is_on => drop(self.on.remove(at)),
+                    Err(at) if is_on => self.on.insert(at, queue),
+                    _ => {}
+                }
                 self.generator.forget(queue);
                 self.wanting.set(id(Side::Receive, queue), false);
                 fx.note(Notice::Restarted { queue, entry: 0 });
@@ -478,6 +516,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 let q = &mut self.c2h[at];
                 q.buffer = if p.valid { self.registers.buffer_size(p.buffer_size) } else { 0 };
                 q.prefetches = p.enabled;
+                self.want_descriptors(Side::Receive, queue);
             }
             Selector::FunctionMap | Selector::Other(_) => {}
         }
@@ -545,12 +584,18 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             q.ring.stop();
         }
         self.rings.iter_mut().for_each(|r| r.configure(Completion::default(), 0));
-        for all in [&mut self.wanting, &mut self.sending, &mut self.on] {
+        for all in [&mut self.wanting, &mut self.sending] {
             all.clear();
         }
+        self.on.clear();
+        self.outgoing.clear();
+        self.waiting = 0;
         (0..self.c2h.len() as u16).for_each(|queue| self.generator.forget(queue));
         self.buffer.clear(fx.now);
-        (self.writing, self.asking, self.generated) = (None, None, None);
+        if let Some((packet, _)) = self.generated.take() {
+            fx.note(Notice::Filtered(packet));
+        }
+        (self.writing, self.asking) = (None, None);
         self.asked.clear();
         (self.answered, self.under_way) = (0, (0, 0));
         self.coalescing = Coalescing::default();
@@ -569,18 +614,19 @@ impl<S: SharedRegisters> Device for Qdma<S> {
 
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
         // The user logic spreads flows over the queues that are on.
-        let on = self.on.count();
-        let mut queue = self.on.at_or_after(0);
-        for _ in 0..packet.flow.checked_rem(on).unwrap_or(0) {
-            queue = queue.and_then(|q| self.on.at_or_after(q + 1));
-        }
-        match queue {
+        let at = packet.flow.checked_rem(self.on.len() as u32).unwrap_or(0);
+        match self.on.get(at as usize).copied() {
             Some(queue) => self.store(packet, queue, io),
             None => {
                 io.note(Notice::Filtered(*packet));
                 false
             }
         }
+    }
+
+    fn sent<G: GuestMemory>(&mut self, _: u16, _: u32, io: &mut Io<'_, Due, G>) {
+        self.waiting -= self.outgoing.pop_front().unwrap_or_default();
+        self.pump(io.now, io);
     }
 
     fn source<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {

@@ -37,7 +37,7 @@ pub struct DescriptorRing<D> {
     reads: u32,
     most_reads: u32,
     /// Counts lives.
-    epoch: u32,
+    pub epoch: u32,
 }
 
 impl<D> Default for DescriptorRing<D> {
