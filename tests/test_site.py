@@ -40,7 +40,9 @@ def test_versions_in_documents_are_the_locked_ones() -> None:
     for page in [paths.REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
         text = page.read_text()
         found = re.findall(r"(?:DPDK|dpdk-testpmd`|testpmd) (\d\d\.\d\d(?:\.\d+)?)", text)
-        assert set(found) - published <= {locked["dpdk"]}, (page, found)
+        # The QDMA's report has a release of its own; nowhere else would that be right.
+        theirs = published | ({"22.11"} if page.name == "qdma.md" else set())
+        assert set(found) - theirs <= {locked["dpdk"]}, (page, found)
         kernels = re.findall(r"(?<!RHEL's )(?:kernel|Linux|Debian's) (\d\.\d+)", text)
         assert set(kernels) <= {locked["linux"]}, (page, kernels)
         assert set(re.findall(r"QEMU (\d+)", text)) <= {locked["qemu"].split(".")[0]}, page

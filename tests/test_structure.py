@@ -108,7 +108,7 @@ def test_files_and_functions_of_the_architecture_exist() -> None:
 def test_types_of_the_architecture_exist() -> None:
     defined = {
         match[1]
-        for crate in ("base", "hw", "isa", "qemu", "experiment")
+        for crate in ("base", "hw", "isa", "qemu", "experiment", "packet")
         for _, line in lines(crate)
         if (match := re.match(r"\s*(?:pub(?:\([\w: ]+\))? )?(?:struct|enum|trait|type) (\w+)", line))
     }

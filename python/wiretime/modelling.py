@@ -67,8 +67,8 @@ OVERLOAD, SHARES = "100Gbps", (0.05, 0.15, 0.4, 0.7, 0.9)
 WINDOWS, AHEAD = (4, 8, 16, 32, 64, 128), (4, 4096)
 BUFFER = 2048
 LINE = 64
-# Where costs are moved, over what is forwarded under overload; how often, the last finds next to nothing left.
-BEYOND, CORRECTIONS = 1.1, 4
+# Where costs are moved, over what is forwarded under overload: the first load that loses; how often.
+BEYOND, CORRECTIONS = (1.1, 1.2, 1.4, 2.0), 4
 
 Tell = Callable[[str], None]
 
@@ -245,7 +245,10 @@ def make(request: Request, tell: Tell) -> Found:
     # A little beyond what is forwarded: far beyond it, what is dropped counts, too.
     for size, name, share in ((SMALL, "packet", 1), *(((LARGE, "line", -(-LARGE // LINE)),) if lines else ())):
         most = next(p for p in points if p.request.packet_size == size).result["forwarded_gbps"]
-        edge = _point(replace(request, packet_size=size, rate=f"{BEYOND * most:.2f}Gbps"), lines)
+        for factor in BEYOND:
+            edge = _point(replace(request, packet_size=size, rate=f"{factor * most:.2f}Gbps"), lines)
+            if edge.result["loss_percent"] > 1:
+                break
         for _ in range(CORRECTIONS):
             other = simulated(edge.request, _model(request, costs, window, ahead, source))
             costs[name] = max(0.0, costs[name] + _missing(edge, other, machine) / share)

@@ -15,7 +15,7 @@ from wiretime import files
 from wiretime.study import draw, report
 from wiretime.study.folder import Study
 from wiretime.study.point import simulator
-from wiretime.validation import engines, show
+from wiretime.validation import engines, judge, qdma, show
 from wiretime.validation.judge import Verdict
 
 PAGE, TABLE, FIGURES, PLOTS = "validation.html", "rows.md", "figures.md", "plots"
@@ -59,6 +59,9 @@ def write(
     files.replace(base / FIGURES, _figures(finished))
     if both:
         files.replace(engines.page(base), engines.markdown(both, _made()))
+    if cells := [v for v in verdicts if v.claim.source == qdma.SOURCE]:
+        parts = ["# Every cell of the QDMA's tables", _made(), show.markdown(cells, judge.summary(cells))]
+        files.replace(base / qdma.PAGE, "\n\n".join(parts) + "\n")
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -104,7 +107,7 @@ def _figures(studies: Mapping[str, Study]) -> str:
 def publish(base: Path, target: Path) -> None:
     """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (TABLE, FIGURES, engines.PAGE):
+    for name in (TABLE, FIGURES, engines.PAGE, qdma.PAGE):
         if not (base / name).is_file():
             continue  # not asked for
         text = (base / name).read_text()

@@ -26,7 +26,7 @@ from wiretime.study.draw import Data
 from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
-NAME = "qdma"
+NAME, PAGE = "qdma", "qdma.md"
 TABLE = Path(__file__).parent / "reference" / "qdma.csv"
 SOURCE = "qdma: QDMA performance report, Xilinx Answer 34944 v2.0 (May 2023), forwarding by testpmd"
 # What the report calls a platform, what it is here, and its table.
