@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wiretime
+from conftest import WIRETIME, wiretime
 from wiretime import paths, runs, software
 from wiretime.errors import WiretimeError
 
@@ -123,6 +126,16 @@ def test_one_direction_alone_is_faster_than_both(tmp_path: Path, mode: str, role
     figure = {"receive": "delivered", "transmit": "frames"}[side]
     assert alone["app"]["role"] == role and alone["statistics"][side][figure] > 1.05 * both[side][figure]
     assert any("are of forwarding" in line for line in alone["warnings"])
+
+
+def test_a_run_can_be_broken_off(tmp_path: Path) -> None:
+    """The engine is in the command's own process: it ends when nobody listens to it."""
+    words = [*WIRETIME, "run", "testpmd", *QDMA, "--queues", "8", "--cores", "8", "--duration", "1s"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        time.sleep(4)
+        assert running.poll() is None, "a simulated second takes minutes"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) != 0
 
 
 def test_arguments_of_a_program_change_its_model() -> None:

@@ -243,18 +243,26 @@ def make(request: Request, tell: Tell) -> Found:
     assert nearest is not None
     _, window, ahead = nearest
     # A little beyond what is forwarded: far beyond it, what is dropped counts, too.
-    for size, name, share in ((SMALL, "packet", 1), *(((LARGE, "line", -(-LARGE // LINE)),) if lines else ())):
-        most = next(p for p in points if p.request.packet_size == size).result["forwarded_gbps"]
-        for factor in BEYOND:
-            edge = _point(replace(request, packet_size=size, rate=f"{factor * most:.2f}Gbps"), lines)
-            if edge.result["loss_percent"] > 1:
-                break
-        for _ in range(CORRECTIONS):
+    edges = [(_edge(request, points, SMALL, lines), "packet", 1)]
+    if lines:
+        edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
+    for _ in range(CORRECTIONS):
+        for edge, name, share in edges:
             other = simulated(edge.request, _model(request, costs, window, ahead, source))
             costs[name] = max(0.0, costs[name] + _missing(edge, other, machine) / share)
     tell(f"a packet costs {costs['packet']:.1f} cycles, and a turn {costs['turn']:.1f}")
     model = _model(request, costs, window, ahead, source)
     return Found(model, points, [simulated(p.request, model) for p in points])
+
+
+def _edge(request: Request, points: Sequence[Point], size: int, lines: bool) -> Point:
+    """Return a run of a size at the first load, of some beyond what is forwarded, that loses packets; else the last."""
+    most = next(p for p in points if p.request.packet_size == size).result["forwarded_gbps"]
+    for factor in BEYOND:
+        edge = _point(replace(request, packet_size=size, rate=f"{factor * most:.2f}Gbps"), lines)
+        if edge.result["loss_percent"] > 1:
+            break
+    return edge
 
 
 def _missing(full: Point, other: Report, machine: Mapping[str, Any]) -> float:

@@ -29,10 +29,10 @@ class Request:
     """What a user asks for."""
 
     app: str = "testpmd"
+    platform: str = platforms.DEFAULT
     # What runs it: a guest in full system, or a model of it, packet by packet; and which model.
     engine: str = "full-system"
     model: str | None = None
-    platform: str = platforms.DEFAULT
     packet_size: int | str = 256
     # None: 40 Gb/s; of a trace: its own clock.
     rate: str | None = None

@@ -13,6 +13,7 @@ pub struct Channel {
     output: File,
     input: Option<BufReader<File>>,
     last_progress: Instant,
+    heard: bool,
 }
 
 const PROGRESS_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -22,7 +23,13 @@ impl Channel {
     #[must_use]
     pub fn new(output: OwnedFd, input: Option<OwnedFd>) -> Self {
         let input = input.map(|fd| BufReader::new(File::from(fd)));
-        Self { output: File::from(output), input, last_progress: Instant::now() }
+        Self { output: File::from(output), input, last_progress: Instant::now(), heard: true }
+    }
+
+    /// Whether somebody has listened so far.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.heard
     }
 
     /// Whether it is time for a progress line.
@@ -56,9 +63,9 @@ impl Channel {
         }
     }
 
-    /// One message; where nobody listens any more, the run goes on to its end unheard.
+    /// One message; where nobody listens any more, it is the engine's to go on or not.
     pub fn send(&mut self, message: Value) {
         // In one piece: whoever reads it wakes once.
-        let _ = self.output.write_all(format!("{message}\n").as_bytes());
+        self.heard &= self.output.write_all(format!("{message}\n").as_bytes()).is_ok();
     }
 }

@@ -193,7 +193,7 @@ impl CostModel {
             ("policy.receive_ring", p.receive_ring, 32, 32768),
             ("policy.transmit_ring", p.transmit_ring, 32, 32768),
             ("policy.refill", p.refill, 1, p.receive_ring / 2),
-            ("policy.release", p.release, 0, p.transmit_ring),
+            ("policy.release", p.release, 0, 32768),
             ("policy.report", p.report, 1, p.transmit_ring / 2),
             ("policy.gather", p.gather, 0, 4096),
             ("policy.straight", p.straight, 0, 4096),

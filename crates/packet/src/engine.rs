@@ -209,6 +209,10 @@ impl PacketRun {
             if let Some(next) = self.driven(|e, d| e.tick(start, ends, channel, d)) {
                 quantum = next;
             }
+            if !channel.is_heard() {
+                // Whoever asked has been interrupted.
+                return json!({ "failed": { "kind": "stopped", "reason": "nobody listens any more" } });
+            }
             end = (start / quantum + 1) * quantum;
         }
     }

@@ -179,8 +179,8 @@ def wire_command(
     Time passes as fast as here, instructions take a fixed time, and nothing about it is deterministic.
     """
     request = runs.Request(
-        application,
-        platform,
+        app=application,
+        platform=platform,
         tap=tap,
         duration=duration or runs.EVER,
         warm_up="0ns",
