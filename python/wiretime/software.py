@@ -94,12 +94,12 @@ def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
 
 # What programs take as arguments and a model has.
 ARGUMENTS = {
-    "--burst": ("burst",),
-    "--rx-burst": ("burst",),
-    "--rxd": ("receive_ring",),
-    "--txd": ("transmit_ring",),
-    "--rx-queue-size": ("receive_ring",),
-    "--tx-queue-size": ("transmit_ring",),
+    "--burst": "burst",
+    "--rx-burst": "burst",
+    "--rxd": "receive_ring",
+    "--txd": "transmit_ring",
+    "--rx-queue-size": "receive_ring",
+    "--tx-queue-size": "transmit_ring",
 }
 # testpmd's modes: what the program is for, and what it touches other than as the model says.
 MODE = "--forward-mode"
@@ -133,7 +133,7 @@ def told(model: Model, words: Sequence[str]) -> Model:
         elif not value.isdecimal():
             raise WiretimeError(f"--app-args {name} {value!r}: must be a number")
         else:
-            policy.update(dict.fromkeys(ARGUMENTS[name], int(value)))
+            policy[ARGUMENTS[name]] = int(value)
     return checked({**model, "policy": policy, "touches": touches}, "--app-args")
 
 

@@ -63,8 +63,7 @@ fn buffers(model: &CostModel) -> u32 {
     p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
 }
 
-fn host(c: &Config, memory: &HostMemory) -> Result<Host, Invalid> {
-    let (p, s) = (&c.platform, &c.run);
+fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Invalid> {
     let mut slots = Vec::new();
     for port in p.ports() {
         let index = port.index;
@@ -116,8 +115,7 @@ impl PacketRun {
             Arena { rings, buffers: rings + RINGS * RING_BYTES }
         };
         let memory = HostMemory::new(arena(pairs.len()).rings as usize);
-        let config = Config { platform: p.clone(), run: c.run.clone(), model: model.clone() };
-        let host = host(&config, &memory)?;
+        let host = host(p, &c.run, &memory)?;
         let experiment = Experiment::new(p, &c.run, capture, None)?;
         // The device adds the check sequence, where a wire has one.
         let stripped = if model.interface == name(Interface::Qdma) { 0 } else { FCS };

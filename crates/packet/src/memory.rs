@@ -3,16 +3,17 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use wiretime_hw::memory::GuestMemory;
+use wiretime_hw::nic::loopback::Ram;
 
 /// See the module.
 #[derive(Clone)]
-pub struct HostMemory(Rc<RefCell<Vec<u8>>>);
+pub struct HostMemory(Rc<RefCell<Ram>>);
 
 impl HostMemory {
     /// So many bytes, all zero.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self(Rc::new(RefCell::new(vec![0; bytes])))
+        Self(Rc::new(RefCell::new(Ram(vec![0; bytes]))))
     }
 
     /// A little-endian word of `N` bytes.
@@ -25,21 +26,15 @@ impl HostMemory {
 
     /// Bytes are written.
     pub fn put(&self, address: u64, data: &[u8]) {
-        let at = address as usize;
-        if let Some(place) = self.0.borrow_mut().get_mut(at..at.saturating_add(data.len())) {
-            place.copy_from_slice(data);
-        }
+        self.0.borrow_mut().write(address, data);
     }
 }
 
 impl GuestMemory for HostMemory {
     fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        let at = address as usize;
-        self.0.borrow().get(at..at.saturating_add(data.len())).map(|s| data.copy_from_slice(s)).is_some()
+        self.0.borrow().read(address, data)
     }
     fn write(&mut self, address: u64, data: &[u8]) -> bool {
-        let at = address as usize;
-        let mut all = self.0.borrow_mut();
-        all.get_mut(at..at.saturating_add(data.len())).map(|s| s.copy_from_slice(data)).is_some()
+        self.0.borrow_mut().write(address, data)
     }
 }

@@ -101,12 +101,8 @@ impl<S: SharedRegisters> Qdma<S> {
             self.under_way.1 -= self.asked[self.answered].bytes;
             self.answered += 1;
         }
-        let full = self.under_way.0 >= requests || self.under_way.1 + u64::from(self.max_request()) > bytes;
+        let full = self.under_way.0 >= requests || self.under_way.1 + u64::from(self.max_read) > bytes;
         (full && self.under_way.0 > 0).then(|| self.asked[self.answered].until)
-    }
-
-    fn max_request(&self) -> u32 {
-        self.max_read
     }
 
     /// When data from the host can be asked for.
