@@ -44,11 +44,10 @@ fn words(pages: &SharedPages) -> impl Iterator<Item = u64> + '_ {
 impl Inputs {
     /// Adds one.
     pub fn add(&mut self, input: Input) {
-        // Simulated twice without anything new in between is simulated once.
-        if let (Input::Advance(to), Some(Input::Advance(last))) = (&input, self.list.last_mut()) {
-            *last = *to;
-        } else {
-            self.list.push(input);
+        // What is simulated after a look at pages that found nothing new is simulated at once with what follows.
+        match (&input, self.list.as_mut_slice()) {
+            (Input::Advance(to), [.., Input::Advance(_), Input::Advance(last)]) => *last = *to,
+            _ => self.list.push(input),
         }
     }
 
@@ -102,13 +101,14 @@ mod tests {
     #[test]
     fn what_is_simulated_without_anything_new_is_one() {
         let mut inputs = Inputs::default();
-        for t in [10, 20] {
+        for t in [10, 20, 30, 40] {
             inputs.add(Input::Advance(Ps(t)));
         }
         inputs.add(Input::Reset(0));
-        inputs.add(Input::Advance(Ps(30)));
+        inputs.add(Input::Advance(Ps(50)));
         let text = serde_json::to_string(&inputs).expect("plain words");
-        assert_eq!(text, r#"{"list":[{"Advance":20},{"Reset":0},{"Advance":30}]}"#);
+        // The first comes when it came: doorbells that are found in pages count from then.
+        assert_eq!(text, r#"{"list":[{"Advance":10},{"Advance":40},{"Reset":0},{"Advance":50}]}"#);
     }
 
     #[test]
