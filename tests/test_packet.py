@@ -60,8 +60,9 @@ def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
     [
         (("testpmd", "--engine", "pakket"), "unknown engine 'pakket'; did you mean packet?"),
         (("testpmd", "--model", "testpmd-qdma"), "--model: only with --engine packet"),
-        (("testpmd", "--platform", "xeon-8168"), "--nic qdma: the guest has no driver for it"),
-        (("testpmd", *PACKET, "--nic", "qdma"), "needs the table nic.0.qdma"),
+        (("testpmd", "--platform", "xeon-8168"), "--nic qdma: testpmd has no driver for it"),
+        (("testpmd", *PACKET, "--nic", "82599", "--app-args=--completion=8"), "of a qdma's driver"),
+        (("testpmd", *PACKET, "--set", "nic.interface=qdma"), "needs the table nic.0.qdma"),
         (("testpmd", *QDMA, "--rate", "1Gbps"), "sends whenever descriptors are posted"),
         (("testpmd", *QDMA, "--queues", "300"), "--set nic.qdma.queues=N makes up to 2048"),
         (("testpmd", *QDMA, "--app-args=--forward-mode=icmpecho"), "not 'icmpecho'"),

@@ -1,12 +1,9 @@
+#include "ending.h"
 #include "port.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -21,8 +18,6 @@ enum { RXD = 1000, TXD, RXQ, BURST, MBUFS, MAX_PKT_LEN };
 
 struct settings settings = { .rxd = 1024, .txd = 1024, .queues = 1, .burst = 32, .max_pkt_len = 1518 };
 struct rte_mempool *pool;
-
-static volatile bool ending;
 
 static burst_fn take_burst;
 static turn_fn take_turn;
@@ -177,27 +172,6 @@ static int work(void *arg)
             take_turn(w);
     }
     return 0;
-}
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    ending = true;
-}
-
-static void wait_for_the_end(void)
-{
-    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    while (!ending) {
-        char line[64];
-
-        /* A line or the end of the input ends the program too. */
-        if (poll(&input, 1, 1000) > 0 && read(STDIN_FILENO, line, sizeof(line)) >= 0)
-            ending = true;
-    }
 }
 
 int run(burst_fn burst, turn_fn turn, void *(*prepare)(unsigned int worker))

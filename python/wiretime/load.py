@@ -220,8 +220,8 @@ def probe(offset: int | None, internet: int, shortest: int) -> int:
     return offset
 
 
-def what(run: Mapping[str, Any]) -> str:
-    """Return a run's load as a person reads it."""
+def what(run: Mapping[str, Any], pulled: bool = False) -> str:
+    """Return a run's load as a person reads it; ``pulled``: the NIC makes its packets itself."""
     asked = run["load"]
     if run["far"] != "none":
         return {"host": "against another host", "tap": "joined to a TAP"}[run["far"]]
@@ -229,6 +229,8 @@ def what(run: Mapping[str, Any]) -> str:
         return "a trace" + (f" at {asked['rate']}" if asked["play"]["clock"]["kind"] == "rate" else "")
     if asked["clients"] is not None:
         return f"{describe(asked['sizes'])} from {asked['clients']['clients']} clients"
+    if pulled:
+        return f"{describe(asked['sizes'])} as fast as its own generator sends"
     bits = _native.parse_rate(asked["rate"])
     if asked["iperf"] is not None:
         i = asked["iperf"]

@@ -42,13 +42,23 @@ DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
         {"receive_most": 32, "refill": 32, "release": 32, "report": 32},
     ),
+    # guest/apps/qdma_rings.c, which does as Xilinx's driver.
+    "qdma": (
+        {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
+        {"receive_most": 128, "refill": 1, "release": 4096, "report": 1},
+    ),
 }
+# What Xilinx's driver programs into the device (facts-qdma.md 3.6), and ours.
+QDMA = {
+    "completion": 16, "prefetch": 16, "fetch": 32, "coalesce": 31, "coalesce_cycles": 25, "count": 64, "timer": 30,
+}  # fmt: skip
 # What programs do with a packet's bytes.
 PROGRAMS: Mapping[str, Mapping[str, Any]] = {
     "testpmd": {"payload": "header", "writes_header": True},
     "l3fwd": {"payload": "header", "writes_header": True},
     "touchfwd": {"payload": "all", "writes_header": True},
     "rxptx": {"payload": "header", "writes_header": True},
+    "qdmafwd": {"payload": "none", "writes_header": False},
 }
 # What programs do before they send: l3fwd (24.11, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
 # that wait, and sends 16 and more that come at once by themselves.
@@ -140,7 +150,7 @@ def _model(request: Request, costs: Mapping[str, float], window: int, ahead: int
     ring = setup.command.ring
     # Receiving and sending cannot be told apart by runs that forward everything: halves.
     half = round(costs["packet"] / 2, 2)
-    return {
+    made: software.Model = {
         "name": f"{request.app}-{interface}",
         "source": source,
         "interface": interface,
@@ -167,6 +177,7 @@ def _model(request: Request, costs: Mapping[str, float], window: int, ahead: int
             "buffer": BUFFER,
         },
     }
+    return {**made, "qdma": QDMA} if interface == "qdma" else made
 
 
 def simulated(request: Request, model: software.Model) -> Report:
@@ -288,6 +299,7 @@ NOTES = {
     "cycles": "without waiting for memory; receive and send: halves of what a packet costs",
     "touches": "DPDK 24.11's driver and the program; window, prefetch_ahead: nearest to full system",
     "policy": "defaults of DPDK 24.11 and of our command lines",
+    "qdma": "what the driver programs",
 }
 
 

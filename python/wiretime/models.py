@@ -996,6 +996,7 @@ class Qdma(TypedDict):
     """
 
     user_logic: UserLogic
+    drops_without_descriptors: bool
     queues: int
     user_clock: str
     requester_clock: str

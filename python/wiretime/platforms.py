@@ -173,6 +173,11 @@ def interfaces(platform: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(nic["interface"]) for nic in platform["nic"]))
 
 
+def generates(platform: Mapping[str, Any]) -> bool:
+    """Return whether a card makes its packets itself, whatever load is asked for."""
+    return any((nic.get("qdma") or {}).get("user_logic") == "generator" for nic in platform["nic"])
+
+
 def _plug(table: Table, cards: int | None) -> None:
     """Have so many cards, more of them like the last one in slots like the last one; and a link for each port."""
     nics, slots, links = table["nic"], table["slot"], table["link"]
@@ -206,15 +211,33 @@ def _change(table: Table, key: str, value: Any) -> None:
 
 def grades() -> list[str]:
     """Return the DRAM grades that ``--set dram=GRADE`` takes."""
-    return sorted(path.stem for path in (PLATFORMS / "dram").glob("*.toml"))
+    return _parts("dram")
 
 
-def _grade(name: str) -> Table:
-    """Return the timings of a DRAM grade."""
-    if name not in grades():
-        raise unknown("DRAM grade", name, grades())
-    table: Table = tomlkit.parse((PLATFORMS / "dram" / f"{name}.toml").read_text()).unwrap()
+def card_names() -> list[str]:
+    """Return the cards that ``--nic`` plugs in whole; other NICs are register interfaces of a platform's own card."""
+    return _parts("cards")
+
+
+def _parts(folder: str) -> list[str]:
+    return sorted(path.stem for path in (PLATFORMS / folder).glob("*.toml"))
+
+
+def _part(what: str, folder: str, name: str) -> Table:
+    """Return a part of a machine that several may have: a DRAM grade, a card."""
+    if name not in _parts(folder):
+        raise unknown(what, name, _parts(folder))
+    table: Table = tomlkit.parse((PLATFORMS / folder / f"{name}.toml").read_text()).unwrap()
     return table
+
+
+def _replace(table: Table, part: str, name: str) -> None:
+    """Put a part in place of a machine's own."""
+    if part == "dram":
+        table["dram"].update(_part("DRAM grade", "dram", name))
+        return
+    card = _part("card", "cards", name)["nic"]
+    table["nic"] = [{**card, "slot": nic["slot"], "ports": nic["ports"]} for nic in table["nic"]]
 
 
 def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Table:
@@ -233,8 +256,8 @@ def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Ta
         key, equals, text = change.partition("=")
         if not equals:
             raise WiretimeError(f"--set {change}: must be key=value")
-        if key == "dram":
-            table["dram"].update(_grade(text))
+        if key in ("dram", "nic"):
+            _replace(table, key, text)
             continue
         plain = NUMBER.sub("", key)
         if plain not in known:

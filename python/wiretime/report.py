@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wiretime import load
+from wiretime import load, platforms
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
 from wiretime.counters import numbers, of
 from wiretime.models import Report, Statistics
@@ -127,9 +127,9 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
 def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     """Return the run's table."""
     c, p = result["cohort"], result["configuration"]
-    run = p["run"]
+    run, machine = p["run"], p["platform"]
     t = Table(
-        title=f"{_program(result)} on {p['platform']['name']}: {load.what(run)}",
+        title=f"{_program(result)} on {machine['name']}: {load.what(run, platforms.generates(machine))}",
         box=box.SIMPLE_HEAD,
         show_header=False,
         title_justify="left",

@@ -74,7 +74,8 @@ def _kernel_words(text: str) -> list[str]:
 
 def machine(r: Request) -> dict[str, Any]:
     """Return the platform as the request changes it."""
-    short = {"nic.interface": r.nic, "system.cores": None if r.cores is None else r.cores + 1}
+    nic = "nic" if r.nic in platforms.card_names() else "nic.interface"
+    short = {nic: r.nic, "system.cores": None if r.cores is None else r.cores + 1}
     changes = [f"{key}={value}" for key, value in short.items() if value is not None]
     if r.cores is not None and r.cores < 1:
         raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")
@@ -111,6 +112,15 @@ class Checked(NamedTuple):
     model: software.Model | None = None
 
 
+def _refuse_rate(r: Request, platform: Mapping[str, Any]) -> None:
+    """Refuse a rate where the NIC makes its own packets."""
+    if r.rate is not None and platforms.generates(platform):
+        raise WiretimeError(
+            "--rate, or a search for one: the NIC's own generator sends whenever descriptors are posted; "
+            "--set nic.qdma.user_logic=wire gives it an Ethernet port (and --set link.rate=100Gbps a line)"
+        )
+
+
 def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.Model | None:
     """Return the model of the software, where the engine needs one."""
     if r.engine not in software.ENGINES:
@@ -118,19 +128,20 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
     if r.engine == software.FULL:
         if r.model is not None:
             raise WiretimeError("--model: only with --engine packet, whose software is a model")
-        if "qdma" in platforms.interfaces(platform):
-            raise WiretimeError("--nic qdma: the guest has no driver for it: --engine packet has a model of one")
+        for interface in platforms.interfaces(platform):
+            if interface not in app.interfaces:
+                able = [each.name for each in apps.APPS.values() if interface in each.interfaces]
+                raise WiretimeError(
+                    f"--nic {interface}: {app.name} has no driver for it; there is one in {', '.join(able)}"
+                )
+        _refuse_rate(r, platform)
         return None
     usual = Request()
     for field in OF_A_GUEST:
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
     model = software.told(software.of(app.name, platform, r.model), apps.words(r.app_args))
-    if r.rate is not None and any((nic.get("qdma") or {}).get("user_logic") == "generator" for nic in platform["nic"]):
-        raise WiretimeError(
-            "--rate, or a search for one: the NIC's own generator sends whenever descriptors are posted; "
-            "--set nic.qdma.user_logic=wire gives it an Ethernet port (and --set link.rate=100Gbps a line)"
-        )
+    _refuse_rate(r, platform)
     return model
 
 

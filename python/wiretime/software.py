@@ -33,6 +33,7 @@ def _check(node: Mapping[str, Any], table: Any, key: str, source: str) -> None:
     known = schemas.properties(node, schemas.schema("model"))
     if not isinstance(table, Mapping):
         raise WiretimeError(f"{source}: {key} must be a table: [{key}]")
+    needed = schemas.resolved(node, schemas.schema("model")).get("required", [])
     dotted = {f"{key}.{name}" if key else name: name for name in known}
     for name in table:
         if name not in known:
@@ -40,6 +41,8 @@ def _check(node: Mapping[str, Any], table: Any, key: str, source: str) -> None:
     for name, child in known.items():
         inner = f"{key}.{name}" if key else name
         if name not in table:
+            if name not in needed:
+                continue
             raise WiretimeError(f"{source}: {inner} is missing")
         value, child = table[name], schemas.resolved(child, schemas.schema("model"))
         if child.get("properties"):
@@ -94,12 +97,20 @@ def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
 
 # What programs take as arguments and a model has.
 ARGUMENTS = {
-    "--burst": "burst",
-    "--rx-burst": "burst",
-    "--rxd": "receive_ring",
-    "--txd": "transmit_ring",
-    "--rx-queue-size": "receive_ring",
-    "--tx-queue-size": "transmit_ring",
+    "--burst": "policy.burst",
+    "--rx-burst": "policy.burst",
+    "--rxd": "policy.receive_ring",
+    "--txd": "policy.transmit_ring",
+    "--rx-queue-size": "policy.receive_ring",
+    "--tx-queue-size": "policy.transmit_ring",
+    "--buffer": "policy.buffer",
+    "--completion": "qdma.completion",
+    "--prefetch": "qdma.prefetch",
+    "--fetch": "qdma.fetch",
+    "--coalesce": "qdma.coalesce",
+    "--coalesce-cycles": "qdma.coalesce_cycles",
+    "--count": "qdma.count",
+    "--timer": "qdma.timer",
 }
 # testpmd's modes: what the program is for, and what it touches other than as the model says.
 MODE = "--forward-mode"
@@ -118,23 +129,26 @@ ROLES = {"forward": FORWARDS, "receive": CONSUMES, "send": SENDS}
 
 def told(model: Model, words: Sequence[str]) -> Model:
     """Return a model as a program's arguments change it."""
-    policy, touches = dict(model["policy"]), dict(model["touches"])
+    changed = {key: dict(part) if isinstance(part, Mapping) else part for key, part in model.items()}
     # An argument and its value are one word or two.
     rest = [part for word in words for part in word.split("=", 1)]
     for name, value in zip(rest[::2], [*rest[1::2], ""], strict=False):
         if name == MODE:
             if value not in MODES:
                 raise WiretimeError(f"--app-args {name}: a model knows {', '.join(MODES)}; not {value!r}")
-            policy["program"], more = MODES[value]
-            touches |= more
+            changed["policy"]["program"], more = MODES[value]
+            changed["touches"].update(more)
         elif name not in ARGUMENTS:
             known = [*ARGUMENTS, MODE]
             raise WiretimeError(f"--app-args: a model of a program: {unknown('argument', name, known)}")
         elif not value.isdecimal():
             raise WiretimeError(f"--app-args {name} {value!r}: must be a number")
         else:
-            policy[ARGUMENTS[name]] = int(value)
-    return checked({**model, "policy": policy, "touches": touches}, "--app-args")
+            table, key = ARGUMENTS[name].split(".")
+            if table not in changed:
+                raise WiretimeError(f"--app-args {name}: of a {table}'s driver; {model['name']} has another")
+            changed[table][key] = int(value)
+    return checked(changed, "--app-args")
 
 
 def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]:

@@ -263,7 +263,10 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         }
         if i % 1000 == 0 {
             port.look_at_pages(now, &mut engine);
-            let ring = Polled { bytes: 0..random.below(1 << 16), entry: 16, queue: (i / 1000 % 64) as u16 };
+            let ring = Polled {
+                entries: random.below(1 << 12) as u32,
+                ..Polled::whole(0..1 << 16, 16, (i / 1000 % 64) as u16)
+            };
             port.polls(0, &ring, random.below(1 << 16), now, &mut books);
         }
     }

@@ -23,6 +23,9 @@ pub struct CostModel {
     pub touches: Touches,
     /// What it does when.
     pub policy: Policy,
+    /// How it programs a QDMA, where that is its NIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qdma: Option<QdmaDriver>,
 }
 
 /// Cycles of a core, without waiting for memory.
@@ -157,6 +160,55 @@ pub struct Policy {
     pub buffer: u32,
 }
 
+/// What a driver programs into a QDMA beside its rings.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QdmaDriver {
+    /// Bytes of a completion entry; 8, 16, 32 or 64.
+    #[schemars(range(min = 8, max = 64), extend("unit" = "B"))]
+    pub completion: u32,
+    /// Descriptors that are fetched ahead for a queue to the host.
+    #[schemars(range(min = 0, max = 63), extend("unit" = "descriptors"))]
+    pub prefetch: u32,
+    /// Most descriptors of a fetch; 8, 16, 32 or 64.
+    #[schemars(range(min = 8, max = 64), extend("unit" = "descriptors"))]
+    pub fetch: u32,
+    /// Completions of the buffer that wait for others to share a line.
+    #[schemars(range(min = 0, max = 63), extend("unit" = "entries"))]
+    pub coalesce: u32,
+    /// How long they do, in cycles of the user clock.
+    #[schemars(range(min = 0, max = 4095), extend("unit" = "cycles"))]
+    pub coalesce_cycles: u32,
+    /// Completions at which software is told.
+    #[schemars(range(min = 1, max = 255), extend("unit" = "entries"))]
+    pub count: u32,
+    /// The time after the first of them at which it is told anyway, in 50 cycles of the user clock.
+    #[schemars(range(min = 1, max = 255), extend("unit" = "ticks"))]
+    pub timer: u32,
+}
+
+impl QdmaDriver {
+    fn check(&self) -> Result<(), Invalid> {
+        for (name, value) in [("qdma.completion", self.completion), ("qdma.fetch", self.fetch)] {
+            if !value.is_power_of_two() || !(8..=64).contains(&value) {
+                return Err(Invalid::new(name, value, "must be 8, 16, 32 or 64"));
+            }
+        }
+        for (name, value, least, most) in [
+            ("qdma.prefetch", self.prefetch, 0, 63),
+            ("qdma.coalesce", self.coalesce, 0, 63),
+            ("qdma.coalesce_cycles", self.coalesce_cycles, 0, 4095),
+            ("qdma.count", self.count, 1, 255),
+            ("qdma.timer", self.timer, 1, 255),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl CostModel {
     /// Whether packets are prefetched as they are received.
     #[must_use]
@@ -208,6 +260,9 @@ impl CostModel {
                 return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
             }
         }
-        Ok(())
+        if self.interface == "qdma" && self.qdma.is_none() {
+            return Err(Invalid::new("interface", "qdma", "needs the table qdma"));
+        }
+        self.qdma.iter().try_for_each(QdmaDriver::check)
     }
 }

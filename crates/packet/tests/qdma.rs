@@ -4,7 +4,7 @@ mod common;
 
 use common::{near, platform, run, settings};
 use std::fs::File;
-use wiretime_hw::params::Platform;
+use wiretime_hw::params::{Platform, UserLogic};
 use wiretime_packet::CostModel;
 
 fn model() -> CostModel {
@@ -81,6 +81,49 @@ fn queues_share_cores() {
     assert!(queues.iter().all(|q| q["cohort"]["offered"].as_u64().unwrap() > 0), "all take part");
 }
 
+/// An overloaded host behind a wire: packets are lost because software is slow, whether the stream waits for descriptors or
+/// packets without any are dropped, which leaves the buffer empty.
+#[test]
+fn packets_without_descriptors_wait_or_are_dropped() {
+    let mut slow = model();
+    slow.cycles.receive = 300.0;
+    let mut p = platform("xeon-8168", 1);
+    p.link[0].rate = "100Gbps".parse().unwrap();
+    let mut s = settings(64, 1);
+    (s.warm_up, s.load.rate) = ("1ms".parse().unwrap(), "20Gbps".parse().unwrap());
+    let mut peaks = Vec::new();
+    for drops in [false, true] {
+        let q = p.nic[0].qdma.as_mut().unwrap();
+        (q.user_logic, q.drops_without_descriptors) = (UserLogic::Wire, drops);
+        let result = run(&p, &s, &slow).unwrap();
+        assert!(result["loss_percent"].as_f64().unwrap() > 50.0);
+        let cohort = &result["cohort"];
+        assert!(cohort["core_drop"].as_u64() > Some(cohort["offered"].as_u64().unwrap() / 2), "{cohort}");
+        peaks.push(result["statistics"]["ports"][0]["receive"]["fifo_level_ps"].as_f64().unwrap());
+    }
+    assert!(peaks[1] < peaks[0] / 4.0, "{peaks:?}");
+}
+
+/// What the driver programs acts: entries of 64 B share no lines, fetches of 8 descriptors come more often.
+#[test]
+fn the_device_does_as_it_is_programmed() {
+    let p = platform("xeon-8168", 4);
+    let fetches = |m: &CostModel| {
+        let result = run(&p, &settings(128, 4), m).unwrap();
+        let port = &result["statistics"]["ports"][0];
+        let each = port["receive"]["descriptors_fetched"].as_f64().unwrap();
+        let rate = result["offered_mpps"].as_f64().unwrap();
+        (rate, each / port["receive"]["descriptor_fetches"].as_f64().unwrap())
+    };
+    let usual = fetches(&model());
+    let mut other = model();
+    other.qdma.as_mut().unwrap().completion = 64;
+    assert!(fetches(&other).0 < 0.95 * usual.0);
+    let mut other = model();
+    other.qdma.as_mut().unwrap().fetch = 8;
+    assert!(fetches(&other).1 <= 8.0 && usual.1 <= 32.0);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_by_name() {
     let (p, s) = (platform("xeon-8168", 1), settings(64, 1));
@@ -93,5 +136,11 @@ fn what_makes_no_sense_is_refused_by_name() {
     let mut ring = model();
     ring.policy.receive_ring = 7;
     assert!(run(&p, &s, &ring).unwrap_err().contains("policy.receive_ring"));
+    let mut completion = model();
+    completion.qdma.as_mut().unwrap().completion = 24;
+    assert!(run(&p, &s, &completion).unwrap_err().contains("must be 8, 16, 32 or 64"));
+    let mut none = model();
+    none.qdma = None;
+    assert!(run(&p, &s, &none).unwrap_err().contains("needs the table qdma"));
     assert!(wiretime_packet::run("{}", File::open("/dev/null").unwrap().into(), None, None).is_err());
 }

@@ -172,6 +172,16 @@ MEMCACHED_DPDK = _own(
     says="",
 )
 
+QDMAFWD = _own(
+    "qdmafwd",
+    "forwards packets of a QDMA (--nic qdma) as testpmd does on Xilinx's poll-mode driver, each queue to itself",
+    "I/O: descriptors, completions, the requester interface, PCIe",
+    (("--forward-mode=MODE", "io (default), macswap, rxonly"),),
+    role=lambda words: CONSUMES if value_of(words, "--forward-mode") == "rxonly" else FORWARDS,
+    interfaces=("qdma",),
+    sizes=(64, 4096),
+)
+
 # What any packets keep busy.
 FORWARDERS = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXPTX)
-DPDK = (*FORWARDERS, MEMCACHED_DPDK)
+DPDK = (*FORWARDERS, MEMCACHED_DPDK, QDMAFWD)

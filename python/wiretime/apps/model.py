@@ -143,6 +143,8 @@ class App:
     stop_input: str = ""
     stop: str = "input"
     sizes: tuple[int, int] = (64, 9000)
+    # NICs that it has a driver for.
+    interfaces: tuple[str, ...] = ("8254x", "82599")
     # Options of its own, with their meaning.
     options: tuple[tuple[str, str], ...] = ()
     # How the descriptors of its receive ring are asked for.

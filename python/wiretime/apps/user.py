@@ -11,7 +11,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from wiretime.apps.kernel import addresses
-from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS, App, Setup
+from wiretime.apps.model import ANSWERS, CONSUMES, DRIVER_MODULES, FORWARDS, SENDS, App, Setup
 from wiretime.errors import WiretimeError, unknown
 
 ROLES = (FORWARDS, ANSWERS, CONSUMES, SENDS)
@@ -89,6 +89,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
         queues=True,
         stop="signal",
         min_cores=1 if own.kernel else 2,
+        interfaces=tuple(DRIVER_MODULES) if own.kernel else (*DRIVER_MODULES, "qdma"),
         files=files,
         takes_arguments=True,
     )

@@ -410,14 +410,11 @@ def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     return Drawn(figure, data, tasks)
 
 
-def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
-    """Draw what each value of an axis changes against the axis's first, all else equal.
-
-    Of all axes, on average over the others; or of the axis ``x``, at each place of the others.
-    """
+def _changes(plot: Plot, study: Study, tasks: Sequence[Task]) -> Data:
+    """Return what each value of an axis changes against the axis's first."""
     found: Data = []
     for axis, values in study.plan.axes.items():
-        if len(values) < 2 or plot.x not in ("", axis):
+        if len(values) < 2 or plot.x not in ("", axis) or axis == plot.facet:
             continue
         places = list(dict.fromkeys(t.point.place[axis] for t in tasks))
 
@@ -431,38 +428,57 @@ def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
                 for t in tasks
                 if t.point.place[axis] == value and base.get(others(t)) and t.figure(plot.y) is not None
             }
-            if ratios and not plot.x:
+            if ratios and (not plot.x or plot.facet):
                 ratios = {axis: sum(ratios.values()) / len(ratios)}
             change = f"{_name(places[0])} to {_name(value)}"
-            found += [{"change": f"{at}: {change}", "percent": 100 * (r - 1)} for at, r in ratios.items()]
+            found += [
+                {"change": _name(value) if plot.facet and plot.x else f"{at}: {change}", "percent": 100 * (r - 1)}
+                for at, r in ratios.items()
+            ]
     if not plot.x:
         found.sort(key=lambda d: -abs(d["percent"]))
-    figure, (axes,) = _figure(1, 0.32 * max(len(found), 1) + 1.0)
-    axes.barh(
-        range(len(found)),
-        [d["percent"] for d in found],
-        color=[COLOURS[0] if d["percent"] >= 0 else COLOURS[1] for d in found],
-        height=0.7,
-    )
-    for i, d in enumerate(found):
-        # What is nothing as it is shown is no loss.
-        shown = round(d["percent"], 1) + 0.0
-        axes.annotate(
-            f"{shown:+.1f} %",
-            (d["percent"], i),
-            (3 if shown >= 0 else -3, 0),
-            textcoords="offset points",
-            va="center",
-            ha="left" if shown >= 0 else "right",
+    return found
+
+
+def sensitivity(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
+    """Draw what each value of an axis changes against the axis's first, all else equal.
+
+    Of all axes, on average over the others; or of the axis ``x``, at each place of the others, or, with ``facet``, on
+    average at each of its values.
+    """
+    panels = [(title, _changes(plot, study, part)) for title, part in _panels(study, tasks, plot.facet)]
+    most = max(len(found) for _, found in panels)
+    figure, all_axes = _figure(len(panels), 0.32 * max(most, 1) + 1.0)
+    data: Data = []
+    for axes, (title, found) in zip(all_axes, panels, strict=True):
+        data += [{**({plot.facet: title} if title else {}), **d} for d in found]
+        axes.barh(
+            range(len(found)),
+            [d["percent"] for d in found],
+            color=[COLOURS[0] if d["percent"] >= 0 else COLOURS[1] for d in found],
+            height=0.7,
         )
-    axes.set_yticks(range(len(found)), [d["change"] for d in found])
-    axes.invert_yaxis()
-    axes.margins(x=0.2)
-    axes.grid(axis="y", visible=False)
-    axes.axvline(0, color="black", linewidth=0.8)
-    what = f"change of {metrics.meaning(plot.y)} (%)"
-    axes.set_xlabel(textwrap.fill(f"{plot.x}: {what}" if plot.x else what, LABEL_WIDTH))
-    return Drawn(figure, found, tasks)
+        for i, d in enumerate(found):
+            # What is nothing as it is shown is no loss.
+            shown = round(d["percent"], 1) + 0.0
+            axes.annotate(
+                f"{shown:+.1f} %",
+                (d["percent"], i),
+                (3 if shown >= 0 else -3, 0),
+                textcoords="offset points",
+                va="center",
+                ha="left" if shown >= 0 else "right",
+            )
+        axes.set_yticks(range(len(found)), [d["change"] for d in found])
+        axes.margins(x=0.2)
+        axes.grid(axis="y", visible=False)
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_title(title, loc="left")
+        what = f"change of {metrics.meaning(plot.y)} (%)"
+        axes.set_xlabel(textwrap.fill(f"{plot.x}: {what}" if plot.x else what, LABEL_WIDTH))
+    # One axis of names for all in a row.
+    all_axes[0].invert_yaxis()
+    return Drawn(figure, data, tasks)
 
 
 KINDS: Mapping[str, Callable[[Plot, Study, Sequence[Task]], Drawn]] = {

@@ -51,16 +51,25 @@ pub struct Polled {
     pub bytes: Range<u64>,
     /// Bytes of an entry.
     pub entry: u32,
+    /// Entries that tell of packets. Where the ring's bytes hold one more, it tells how far they have come, and software looks
+    /// there first.
+    pub entries: u32,
     /// The receive queue whose packets it tells of.
     pub queue: u16,
 }
 
 impl Polled {
+    /// A ring all of whose entries tell of packets.
+    #[must_use]
+    pub fn whole(bytes: Range<u64>, entry: u32, queue: u16) -> Self {
+        let entries = (bytes.end.saturating_sub(bytes.start) / u64::from(entry.max(1))) as u32;
+        Self { bytes, entry, entries, queue }
+    }
+
     /// Queue, entry and number of entries, at so many bytes from its start.
     #[must_use]
     pub fn entry_at(&self, offset: u64) -> (u16, u32, u32) {
-        let size = u64::from(self.entry.max(1));
-        (self.queue, (offset / size) as u32, ((self.bytes.end - self.bytes.start) / size) as u32)
+        (self.queue, (offset / u64::from(self.entry.max(1))) as u32, self.entries)
     }
 }
 

@@ -21,6 +21,8 @@ pub enum UserLogic {
 pub struct Qdma {
     /// What is behind its streams.
     pub user_logic: UserLogic,
+    /// A packet whose queue has no descriptors posted is dropped (drop enable); else the stream waits, and all queues with it.
+    pub drops_without_descriptors: bool,
     /// Queues of a direction that its function has.
     #[schemars(range(min = 1, max = 2048), extend("unit" = "queues"))]
     pub queues: u32,

@@ -190,8 +190,7 @@ impl Device for Sketch {
         }
     }
     fn polled(&self) -> Vec<Polled> {
-        let polled =
-            |queue| Some(Polled { bytes: completions(queue).base..completions(queue).end()?, entry: 16, queue });
+        let polled = |queue| Some(Polled::whole(completions(queue).base..completions(queue).end()?, 16, queue));
         (0..QUEUES).filter_map(polled).collect()
     }
     fn fifo(&self) -> (u64, u64) {

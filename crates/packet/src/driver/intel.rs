@@ -211,7 +211,7 @@ impl Pair {
             rings,
             notes: notes(arena),
             entries,
-            polled: Polled { bytes, entry: DESCRIPTOR as u32, queue },
+            polled: Polled::whole(bytes, DESCRIPTOR as u32, queue),
             filled: vec![0; entries[0] as usize],
             sent: vec![None; entries[1] as usize],
             next: 0,

@@ -2,26 +2,27 @@
 //! is read.
 
 use super::{touch, Arena, Buffer, PollDriver, Work};
-use crate::cost::CostModel;
+use crate::cost::{CostModel, QdmaDriver};
 use crate::cpu::{Cpu, Host};
 use std::collections::VecDeque;
 use wiretime_hw::nic::{Place, Polled};
 
 const DOORBELLS: u64 = 0x18000;
-const COMPLETION: u64 = 16;
 const H2C: u64 = 16;
 const C2H: u64 = 8;
-/// Index of the count of 64 among counts, of 30 ticks among timers; "user timer and count".
-const COUNT: u32 = 7;
-const TIMER: u32 = 9;
+/// "User timer and count".
 const TRIGGER: u32 = 5;
-/// Tables that the driver fills.
-const COUNTS: [u32; 16] = [2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192];
-const TIMERS: [u32; 16] = [1, 2, 4, 5, 8, 10, 15, 20, 25, 30, 50, 75, 100, 125, 150, 200];
 const TICK: u32 = 50;
-/// A buffer size and ring sizes are entries of their tables: the first, and the second for the rings from the host.
+/// Sizes, counts and times are entries of tables: the first of each, the second for sizes of rings from the host.
 const FIRST: u32 = 0;
 const SECOND: u32 = 1;
+
+/// How the driver programs the device; a model that has been checked says so.
+fn device(model: &CostModel) -> &QdmaDriver {
+    const USUAL: QdmaDriver =
+        QdmaDriver { completion: 16, prefetch: 16, fetch: 32, coalesce: 31, coalesce_cycles: 25, count: 64, timer: 30 };
+    model.qdma.as_ref().unwrap_or(&USUAL)
+}
 
 /// Descriptors to the device, from it, completions.
 fn rings(arena: Arena) -> [u64; 3] {
@@ -30,22 +31,23 @@ fn rings(arena: Arena) -> [u64; 3] {
 
 /// Programs the device: tables, engines, contexts of queues.
 pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostModel) {
+    let d = device(model);
     let mut nics = host.nics.borrow_mut();
     let slot = &mut nics.slots[port];
     let mut write = |offset: u64, value: u32| slot.write(Place { bar: 0, offset }, &value.to_le_bytes());
     for i in 0..16 {
         let entries = if i == 1 { model.policy.transmit_ring } else { model.policy.receive_ring };
         write(0x204 + 4 * i, entries + 1);
-        write(0xa00 + 4 * i, TIMERS[i as usize]);
-        write(0xa40 + 4 * i, COUNTS[i as usize]);
+        write(0xa00 + 4 * i, d.timer);
+        write(0xa40 + 4 * i, d.count);
         write(0xab0 + 4 * i, model.policy.buffer);
     }
     write(0xb0c, TICK);
-    // Fetches of up to 32, status intervals of 64; prefetch of 16; throttles of 192 requests and 56 KiB; coalescing.
-    write(0x250, 2 << 3 | 5);
-    write(0xa84, 16);
+    // Most descriptors of a fetch, status intervals of 64; prefetch; throttles of 192 requests and 56 KiB; coalescing.
+    write(0x250, (d.fetch / 8).trailing_zeros() << 3 | 5);
+    write(0xa84, d.prefetch);
     write(0xe24, 1 << 31 | 192 << 19 | 1 << 18 | 57344);
-    write(0xb50, 31 << 26 | 25 << 14 | 5 << 2);
+    write(0xb50, d.coalesce << 26 | d.coalesce_cycles << 14 | 5 << 2);
     let mut context = |selector: u32, queue: u16, data: [u32; 8]| {
         for (i, word) in (0..).zip(data) {
             write(0x804 + 4 * i, word);
@@ -53,12 +55,13 @@ pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostMod
         }
         write(0x844, selector << 1 | 1 << 5 | u32::from(queue) << 7);
     };
+    let entry = (d.completion / 8).trailing_zeros();
     for &(queue, arena) in queues {
         let [c2h, h2c, completions] = rings(arena);
         let base = completions >> 6;
         context(7, queue, [FIRST << 1 | 1 << 27, 1 << 13, 0, 0, 0, 0, 0, 0]);
-        let status = 1 | TRIGGER << 2 | COUNT << 17 | TIMER << 21 | 1 << 27 | FIRST << 28;
-        context(6, queue, [status, base as u32, (base >> 32) as u32 | 1 << 26, 1 << 28, 0, 0, 0, 0]);
+        let status = 1 | TRIGGER << 2 | FIRST << 17 | FIRST << 21 | 1 << 27 | FIRST << 28;
+        context(6, queue, [status, base as u32, (base >> 32) as u32 | entry << 26, 1 << 28, 0, 0, 0, 0]);
         // Descriptors of 8 bytes, and of 16 with status when empty and at intervals.
         context(0, queue, [0, 1 | 1 << 1 | FIRST << 12, c2h as u32, (c2h >> 32) as u32, 0, 0, 0, 0]);
         let word = 1 | 1 << 2 | 1 << 3 | SECOND << 12 | 1 << 16 | 1 << 20;
@@ -92,13 +95,14 @@ impl Pair {
     #[must_use]
     pub fn new(port: usize, queue: u16, arena: Arena, model: &CostModel) -> Self {
         let (entries, rings) = ([model.policy.receive_ring, model.policy.transmit_ring], rings(arena));
-        let bytes = rings[2]..rings[2] + u64::from(entries[0]) * COMPLETION;
+        let entry = device(model).completion;
+        let bytes = rings[2]..rings[2] + u64::from(entries[0] + 1) * u64::from(entry);
         Self {
             port,
             queue,
             entries,
             rings,
-            polled: Polled { bytes, entry: COMPLETION as u32, queue },
+            polled: Polled { bytes, entry, entries: entries[0], queue },
             filled: VecDeque::with_capacity(entries[0] as usize),
             next_fill: 0,
             next_completion: 0,
@@ -108,6 +112,11 @@ impl Pair {
             next_send: 0,
             done: 0,
         }
+    }
+
+    /// Address of an entry of the completion ring; behind the last is its status.
+    fn completion(&self, entry: u32) -> u64 {
+        self.polled.bytes.start + u64::from(entry) * u64::from(self.polled.entry)
     }
 
     fn bell(&self, number: u64) -> u64 {
@@ -130,7 +139,7 @@ impl Pair {
     }
 
     fn tell_completions(&self, w: &mut Work<'_>) {
-        let how = COUNT << 16 | TIMER << 20 | TRIGGER << 24 | 1 << 27;
+        let how = FIRST << 16 | FIRST << 20 | TRIGGER << 24 | 1 << 27;
         w.cpu.doorbell(w.host, self.port, self.bell(3), self.next_completion | how);
     }
 }
@@ -144,11 +153,11 @@ impl PollDriver for Pair {
 
     fn begin_receive(&mut self, w: &mut Work<'_>) {
         w.look();
-        let status = self.rings[2] + u64::from(self.entries[0]) * COMPLETION;
+        let status = self.completion(self.entries[0]);
         w.cpu.load(w.host, touch::ENTRY, status, true);
         let produced = u32::from(u16::from_le_bytes(w.memory.bytes(status))) % self.entries[0];
         self.available = (produced + self.entries[0] - self.next_completion) % self.entries[0];
-        w.cpu.polls(w.host, self.port, &self.polled, self.next_completion);
+        w.cpu.polls(w.host, self.port, &self.polled, self.entries[0]);
     }
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
@@ -156,7 +165,7 @@ impl PollDriver for Pair {
             return false;
         }
         self.available -= 1;
-        let at = self.polled.bytes.start + u64::from(self.next_completion) * COMPLETION;
+        let at = self.completion(self.next_completion);
         w.cpu.load(w.host, touch::ENTRY, at, false);
         w.cpu.polls(w.host, self.port, &self.polled, self.next_completion);
         let length = u64::from_le_bytes(w.memory.bytes(at)) >> 4 & 0xffff;
@@ -186,7 +195,7 @@ impl PollDriver for Pair {
     }
 
     fn polled_again(&self, cpu: &Cpu, host: &Host, count: u64) {
-        cpu.polled_again(host, self.port, &self.polled, self.next_completion, count);
+        cpu.polled_again(host, self.port, &self.polled, self.entries[0], count);
     }
 
     fn begin_transmit(&mut self, w: &mut Work<'_>) {

@@ -112,8 +112,11 @@ impl Driver {
         self.written.len()
     }
 
-    /// A core reads descriptor `index` of a ring of `entries` at `t`.
+    /// A core reads descriptor `index` of a ring of `entries` at `t`; behind them is what tells how far they have come.
     pub fn reads(&mut self, index: u32, entries: u32, t: Ps, journeys: &mut Journeys) -> Seen {
+        if index >= entries {
+            return self.looks(t);
+        }
         let ahead = (index + entries - self.next % entries.max(1)) % entries.max(1);
         if ahead * 2 > entries {
             return Seen::Nothing; // behind: already taken
@@ -135,19 +138,31 @@ impl Driver {
         if taken > 0 || !at_next {
             return Seen::Nothing;
         }
+        self.ends(true)
+    }
+
+    /// A core looks how far the ring has come, and takes nothing yet.
+    fn looks(&mut self, t: Ps) -> Seen {
+        let finds = self.written.front().is_some_and(|w| w.visible <= t);
+        self.ends(!finds)
+    }
+
+    /// A burst ends, if one had begun; else, where there was nothing, that is an empty poll.
+    fn ends(&mut self, nothing: bool) -> Seen {
         match self.end_burst() {
-            0 => {
+            0 if nothing => {
                 self.stats.polls += 1;
                 self.stats.empty_polls += 1;
                 Seen::Empty
             }
+            0 => Seen::Nothing,
             n => Seen::Burst(n),
         }
     }
 
     /// A core has read descriptor `index` so many times more, and found what it had found before: nothing.
     pub fn reads_again(&mut self, index: u32, entries: u32, count: u64) {
-        if index == self.next % entries {
+        if index >= entries || index == self.next % entries {
             self.stats.polls += count;
             self.stats.empty_polls += count;
         }
@@ -226,6 +241,20 @@ mod tests {
         d.reads_again(next, 64, 10);
         d.reads_again((next + 1) % 64, 64, 10);
         assert_eq!((d.stats.polls, d.stats.empty_polls), (13, empty + 10), "of four one counts");
+    }
+
+    /// A driver that looks first at what tells how far the ring has come: the entry behind the last.
+    #[test]
+    fn a_status_is_looked_at_first() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        assert_eq!(d.reads(64, 64, Ps(5), &mut j), Seen::Empty);
+        (0..3).for_each(|i| d.written(i, Ps(10), Some(i.into())));
+        assert_eq!((d.reads(64, 64, Ps(20), &mut j), d.waiting()), (Seen::Nothing, 3), "nothing is taken yet");
+        (0..3).for_each(|i| assert_eq!(d.reads(i, 64, Ps(20), &mut j), Seen::Nothing));
+        assert_eq!(d.reads(64, 64, Ps(30), &mut j), Seen::Burst(3));
+        assert_eq!(d.reads(64, 64, Ps(40), &mut j), Seen::Empty);
+        d.reads_again(64, 64, 10);
+        assert_eq!((d.stats.polls, d.stats.empty_polls, d.stats.burst_packets), (13, 12, 3));
     }
 
     #[test]

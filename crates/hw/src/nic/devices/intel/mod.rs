@@ -278,7 +278,7 @@ impl<C: Controller> Device for Intel<C> {
             .filter_map(|queue| {
                 let r = self.registers.ring(Side::Receive, queue);
                 let end = r.end()?;
-                (r.enabled && r.entries > 0).then_some(Polled { bytes: r.base..end, entry: r.size, queue })
+                (r.enabled && r.entries > 0).then(|| Polled::whole(r.base..end, r.size, queue))
             })
             .collect()
     }

@@ -1,8 +1,9 @@
 //! Streams to the host: packets wait in a buffer, take descriptors in order of arrival, and are written in requests that cross
 //! no boundary; then a completion entry tells of each (PG347, "C2H stream engine").
 //!
-//! Left out: cut-through (a packet is written once it is whole), user-defined completion data, markers, drop without
-//! descriptors (the stream stalls, as the reference design has it).
+//! Without descriptors the stream stalls, as the reference design has it, or the packet is dropped, a parameter.
+//!
+//! Left out: cut-through (a packet is written once it is whole), user-defined completion data, markers.
 
 use super::completions::{Entry, Follows};
 use super::ring::Fetch;
@@ -74,9 +75,10 @@ impl<S: SharedRegisters> Qdma<S> {
         };
         if !self.buffer.has_room(packet.length.into()) {
             let culprit = self.buffer.front().map_or(queue, |s| s.queue);
-            let ring = &self.c2h[usize::from(culprit)].ring;
-            let empty = ring.outstanding() == 0;
-            let why = Refusal { culprit, fifo: true, starved: empty, empty, ring: ring.entries, stored: false };
+            let q = &self.c2h[usize::from(culprit)];
+            let empty = q.ring.outstanding() == 0;
+            let starved = empty || q.starved == Some(self.buffer.drains());
+            let why = Refusal { culprit, fifo: true, starved, empty, ring: q.ring.entries, stored: false };
             self.buffer.refuse();
             io.tell(t, Notice::Refused { packet: *packet, queue, why });
             return false;
@@ -131,12 +133,23 @@ impl<S: SharedRegisters> Qdma<S> {
     }
 
     /// The packet at the head of the buffer takes its descriptors, where they are here.
-    fn begin_write(&mut self) -> bool {
-        let Some(&stored) = self.buffer.front() else { return false };
+    fn begin_write<G>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
+        let stored = loop {
+            let Some(&stored) = self.buffer.front() else { return false };
+            let q = &mut self.c2h[usize::from(stored.queue)];
+            if q.ring.held.len() >= stored.needs as usize && self.rings[usize::from(stored.queue)].has_room() {
+                break stored;
+            }
+            if q.ring.outstanding() >= stored.needs {
+                return false;
+            }
+            q.starved = Some(self.buffer.drains());
+            if !self.drops {
+                return false;
+            }
+            self.drop_head(t, stored, io);
+        };
         let q = &mut self.c2h[usize::from(stored.queue)];
-        if q.ring.held.len() < stored.needs as usize || !self.rings[usize::from(stored.queue)].has_room() {
-            return false;
-        }
         self.buffer.pop();
         let buffers: VecDeque<u64> = q.ring.held.drain(..stored.needs as usize).map(|(_, buffer)| buffer).collect();
         for _ in 0..stored.needs {
@@ -149,11 +162,24 @@ impl<S: SharedRegisters> Qdma<S> {
         true
     }
 
+    /// The packet at the head of the buffer has no descriptors and does not wait for them.
+    fn drop_head<G>(&mut self, t: Ps, stored: Stored, io: &mut Io<'_, Due, G>) {
+        let Stored { packet, queue, needs, .. } = stored;
+        self.buffer.pop();
+        let q = &mut self.c2h[usize::from(queue)];
+        q.wanted = q.wanted.saturating_sub(needs);
+        let (empty, ring) = (q.ring.outstanding() == 0, q.ring.entries);
+        let fifo = !self.buffer.has_room(packet.length.into());
+        let why = Refusal { culprit: queue, fifo, starved: true, empty, ring, stored: true };
+        io.tell(t, Notice::Refused { packet, queue, why });
+        self.leaves_buffer(t, packet.length, io);
+    }
+
     /// The next request of the packet that is being written, if there is one, takes the interface from `t` on.
     pub(super) fn write_payload<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
         if self.writing.is_none() {
             self.lose(t, io);
-            if !self.begin_write() {
+            if !self.begin_write(t, io) {
                 return false;
             }
         }

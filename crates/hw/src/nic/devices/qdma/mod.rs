@@ -115,6 +115,8 @@ struct C2hQueue {
     /// Bytes of a buffer; 0: it takes none.
     buffer: u32,
     prefetches: bool,
+    /// Its packet at the buffer's head found no descriptors posted, while the buffer had been drained so often.
+    starved: Option<u32>,
     /// Descriptors that packets in the buffer are going to take.
     wanted: u32,
     delivered: u64,
@@ -152,6 +154,7 @@ enum Source {
 pub struct Qdma<S> {
     registers: Registers<S>,
     user_logic: UserLogic,
+    drops: bool,
     user_clock: Clock,
     packet_latency: Ps,
     max_payload: u32,
@@ -228,6 +231,7 @@ impl<S: SharedRegisters> Qdma<S> {
         Self {
             registers: Registers::new(queues, bells),
             user_logic: q.user_logic,
+            drops: q.drops_without_descriptors,
             user_clock,
             packet_latency: nic.packet_latency.ps(),
             max_payload: p.pcie.max_payload,
@@ -467,8 +471,9 @@ impl<S: SharedRegisters> Qdma<S> {
             Selector::SoftwareC2h => {
                 let s = Software::of(&self.registers.context(0, queue));
                 let entries = self.registers.ring_entries(s.ring_size);
+                self.registers.forget(Bell::C2h, queue);
                 let q = &mut self.c2h[at];
-                (q.wanted, q.last) = (0, Ps::ZERO);
+                (q.wanted, q.last, q.starved) = (0, Ps::ZERO, None);
                 if s.enabled && !s.memory_mapped {
                     let reads = s.fetches.max(self.prefetch_reads);
                     q.ring.start(s.base, (entries, s.size), reads);
@@ -487,6 +492,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 fx.note(Notice::Restarted { queue, entry: 0 });
             }
             Selector::SoftwareH2c => {
+                self.registers.forget(Bell::H2c, queue);
                 let s = Software::of(&self.registers.context(1, queue));
                 let entries = self.registers.ring_entries(s.ring_size);
                 let q = &mut self.h2c[at];
@@ -507,6 +513,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 fx.note(Notice::Stopped { queue });
             }
             Selector::Completion => {
+                self.registers.forget(Bell::Completion, queue);
                 let c = Completion::of(&self.registers.context(6, queue));
                 self.coalescing.forget(queue);
                 self.rings[at].configure(c, self.registers.ring_entries(c.ring_size));
@@ -608,8 +615,23 @@ impl<S: SharedRegisters> Device for Qdma<S> {
 
     fn doorbell(&mut self, store: Store, _: &mut Effects<'_, Due>) -> Option<Rung<Due>> {
         let (bell, queue) = bell(store.place.offset).filter(|_| store.place.bar == 0)?;
-        let event = Due::Doorbell { bell, queue, value: store.value as u32 };
+        let value = store.value as u32;
+        self.registers.sees(bell, queue, value);
+        let event = Due::Doorbell { bell, queue, value };
         Some(Rung { event, sends: bell == Bell::H2c })
+    }
+
+    fn look_at_pages(&mut self, _: &mut Effects<'_, Due>, rung: &mut Vec<Due>) {
+        for queue in 0..self.c2h.len() as u16 {
+            if !self.is_on(queue) {
+                continue;
+            }
+            for bell in [Bell::H2c, Bell::C2h, Bell::Completion] {
+                if let Some(value) = self.registers.changed(bell, queue) {
+                    rung.push(Due::Doorbell { bell, queue, value });
+                }
+            }
+        }
     }
 
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
@@ -676,8 +698,9 @@ impl<S: SharedRegisters> Device for Qdma<S> {
 
     fn polled(&self) -> Vec<Polled> {
         let ring = |(queue, (q, r)): (u16, (&C2hQueue, &CompletionRing))| {
-            let end = r.at(r.entries);
-            (q.ring.on && r.entries > 0).then_some(Polled { bytes: r.at(0)..end, entry: r.context.size, queue })
+            let bytes = r.at(0)..r.at(r.entries + 1);
+            let is_on = q.ring.on && r.entries > 0;
+            is_on.then_some(Polled { bytes, entry: r.context.size, entries: r.entries, queue })
         };
         (0..).zip(self.c2h.iter().zip(&self.rings)).filter_map(ring).collect()
     }

@@ -56,6 +56,10 @@ pub enum Bell {
     Completion,
 }
 
+fn place(bell: Bell, queue: u16) -> u64 {
+    DOORBELLS + 16 * u64::from(queue) + 4 * bell as u64
+}
+
 /// What the doorbell of a queue is that stands at this offset.
 #[must_use]
 pub fn bell(offset: u64) -> Option<(Bell, u16)> {
@@ -86,8 +90,9 @@ pub struct Registers<S> {
     plain: Vec<u32>,
     user: Vec<u32>,
     contexts: Vec<Vec<Context>>,
-    /// Doorbells as memory.
-    pub bells: S,
+    /// Doorbells as memory, and as they were last seen.
+    bells: S,
+    seen: Vec<[u32; 4]>,
 }
 
 impl<S: SharedRegisters> Registers<S> {
@@ -99,6 +104,7 @@ impl<S: SharedRegisters> Registers<S> {
             user: vec![0; (USER_SIZE / 4) as usize],
             contexts: vec![vec![[0; WORDS]; queues]; SELECTORS],
             bells,
+            seen: vec![[0; 4]; queues],
         };
         new.reset();
         new
@@ -109,6 +115,9 @@ impl<S: SharedRegisters> Registers<S> {
         self.plain.fill(0);
         self.user.fill(0);
         self.contexts.iter_mut().flatten().for_each(|c| *c = [0; WORDS]);
+        for queue in 0..self.seen.len() as u16 {
+            [Bell::Interrupt, Bell::H2c, Bell::C2h, Bell::Completion].iter().for_each(|&bell| self.forget(bell, queue));
+        }
         for (offset, value) in [
             (IDENTIFIER, 0x1fd3_0000),
             (USER_BAR, 1 << 2),
@@ -151,6 +160,26 @@ impl<S: SharedRegisters> Registers<S> {
             return self.bells.load(offset & !3);
         }
         self.get(offset)
+    }
+
+    /// A doorbell has been written.
+    pub fn sees(&mut self, bell: Bell, queue: u16, value: u32) {
+        if let Some(seen) = self.seen.get_mut(usize::from(queue)) {
+            seen[bell as usize] = value;
+        }
+    }
+
+    /// A doorbell as it is in memory, where it has not been seen so.
+    pub fn changed(&mut self, bell: Bell, queue: u16) -> Option<u32> {
+        let value = self.bells.load(place(bell, queue));
+        let seen = self.seen.get_mut(usize::from(queue))?;
+        (std::mem::replace(&mut seen[bell as usize], value) != value).then_some(value)
+    }
+
+    /// What has been written to a doorbell holds no longer.
+    pub fn forget(&mut self, bell: Bell, queue: u16) {
+        self.bells.store(place(bell, queue), 0);
+        self.sees(bell, queue, 0);
     }
 
     /// A word of the user logic's BAR.
@@ -307,6 +336,18 @@ mod tests {
         assert!(r.write(CONTEXT_COMMAND, 6 << 1 | 3 << 5 | 3 << 7).is_some());
         assert_eq!(r.context(6, 3), [0; 8]);
         assert_eq!(r.write(CONTEXT_COMMAND, 6 << 1 | 1 << 5 | 4 << 7), None, "no such queue");
+    }
+
+    #[test]
+    fn a_doorbell_that_nobody_saw_is_found_in_its_page() {
+        let mut r = registers();
+        r.bells.store(place(Bell::C2h, 2), 17);
+        assert_eq!((r.changed(Bell::C2h, 2), r.changed(Bell::C2h, 2)), (Some(17), None), "once");
+        r.sees(Bell::H2c, 1, 5);
+        r.bells.store(place(Bell::H2c, 1), 5);
+        assert_eq!(r.changed(Bell::H2c, 1), None, "seen as it was stored");
+        r.forget(Bell::C2h, 2);
+        assert_eq!((r.changed(Bell::C2h, 2), r.read(place(Bell::C2h, 2))), (None, 0), "its queue began anew");
     }
 
     #[test]
