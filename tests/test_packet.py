@@ -51,6 +51,29 @@ def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
     done = wiretime("msb", "testpmd", *WIRE, "--packet-sizes", "1518", "--trial-length", "0.3")
     assert done.returncode == 0, done.stderr
     assert "1518 B" in done.stdout
+    plan = tmp_path / "small.toml"
+    plan.write_text("""metrics = ["forwarded_mpps"]
+[study]
+name = "small"
+[fixed]
+engine = "packet"
+nic = "82599"
+duration = "100us"
+[axes]
+packet_size = [64, 256]
+change = [{ label = "usual" }, { label = "one at a time", "--burst" = 1 }]
+[[plots]]
+title = "What it brings"
+kind = "sensitivity"
+x = "change"
+y = "forwarded_mpps"
+facet = "packet_size"
+""")
+    done = wiretime("sweep", str(plan), "--out", str(tmp_path / "small"))
+    assert done.returncode == 0, done.stderr
+    done = wiretime("report", str(tmp_path / "small"))
+    assert done.returncode == 0, done.stderr
+    assert "software is a model: packet-level engine" in (tmp_path / "small/report.html").read_text()
     done = wiretime("msb", "testpmd", *QDMA)
     assert done.returncode == 2 and "nic.qdma.user_logic=wire" in done.stderr
 

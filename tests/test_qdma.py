@@ -1,4 +1,4 @@
-"""The QDMA in full system: our driver for it in the guest, its generator, an Ethernet wire, what has no driver for it."""
+"""The QDMA in full system: our driver for it in the guest, its generator, a wire, and what has no driver for it."""
 
 from __future__ import annotations
 

@@ -57,10 +57,11 @@ fn name(interface: Interface) -> String {
     serde_json::to_value(interface).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Buffers of a core's pool for each queue pair: both rings full, and some on their way.
+/// Buffers of a core's pool for each queue pair: both rings full, and some on their way. An odd number, as their lines are:
+/// queues that go in step would meet in the same banks of memory, were their pools a power of two apart.
 fn buffers(model: &CostModel) -> u32 {
     let p = &model.policy;
-    p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
+    (p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)) | 1
 }
 
 fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Invalid> {

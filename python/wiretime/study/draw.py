@@ -148,6 +148,19 @@ def _numeric(values: Sequence[Any]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
+# Characters of names below a panel that are read side by side.
+SIDE_BY_SIDE = 44
+
+
+def _name_ticks(axes: Axes, at: Sequence[float], names: Sequence[str]) -> None:
+    """Name ticks, slanted where the names would run into each other."""
+    slanted = sum(len(name) + 2 for name in names) > SIDE_BY_SIDE
+    if slanted:
+        axes.set_xticks(at, names, rotation=40, ha="right")
+    else:
+        axes.set_xticks(at, names)
+
+
 def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     """Draw a metric over an axis, a line for each value of another; the rest is averaged, with its range."""
     panels = _panels(study, tasks, plot.facet)
@@ -190,10 +203,10 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
             if colour is not None:
                 ends.append((_place(plot.colour, colour), across[-1], y[-1], shade))
         if not numeric:
-            axes.set_xticks(list(at.values()), [_name(x) for x in xs])
+            _name_ticks(axes, list(at.values()), [_name(x) for x in xs])
         elif len(xs) > 2 and min(at.values()) > 0 and max(at.values()) / min(at.values()) >= 8:
             axes.set_xscale("log", base=2)
-            axes.set_xticks(list(at.values()), [_name(x) for x in xs])
+            _name_ticks(axes, list(at.values()), [_name(x) for x in xs])
             axes.minorticks_off()
         axes.set_xlabel(plot.x)
         axes.set_title(title, fontsize=9, loc="left")

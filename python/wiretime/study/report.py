@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from wiretime import __version__, files
 from wiretime.errors import WiretimeError
 from wiretime.study import draw
-from wiretime.study.folder import PLAN, Study
+from wiretime.study.folder import PLAN, Study, Task
 
 PAGE, PLOTS = "report.html", "plots"
 # Of the pictures: enough for a page of print.
@@ -70,6 +70,14 @@ def page(**what: Any) -> str:
     return template.render(**{"version": __version__, "failed": [], "facts": [], "links": [], "plan": None, **what})
 
 
+def _simulator(tasks: Sequence[Task]) -> Mapping[str, str]:
+    """Return what made the points: of each engine, where several did."""
+    parts: dict[str, str] = {}
+    for task in tasks:
+        parts |= json.loads((task.folder / "point.json").read_text())["simulator"]
+    return parts
+
+
 def write(study: Study) -> Path:
     """Write the page and the plots as PNG and SVG; returns the page's path."""
     finished = [t for t in study.tasks if t.finished]
@@ -89,7 +97,7 @@ def write(study: Study) -> Path:
         name=study.plan.study.name,
         description=study.plan.study.description,
         about=f"{len(finished)} of {len(study.tasks)} points",
-        simulator=json.loads((finished[0].folder / "point.json").read_text())["simulator"],
+        simulator=_simulator(finished),
         failed=[(t.point.text(), reason) for t in study.tasks if (reason := t.failed) is not None],
         plots=plots,
         table_title="Points",
