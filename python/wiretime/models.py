@@ -133,10 +133,23 @@ class Iommu(TypedDict):
 IoPath: TypeAlias = Literal["pcie", "bus"]
 
 
-Interface: TypeAlias = Literal["8254x", "82599", "qdma"]
+Interface: TypeAlias = Literal["8254x", "82599", "qdma", "connectx-6dx", "connectx-7"]
 
 
 UserLogic: TypeAlias = Literal["wire", "generator"]
+
+
+class Mlx5(TypedDict):
+    """
+    A ConnectX: how far it reads ahead, and how fast a queue sends.
+    """
+
+    write_combining: bool
+    record_before_requests: bool
+    receive_requests_ahead: int
+    send_blocks_a_read: int
+    send_blocks_ahead: int
+    send_packet_time: str
 
 
 class Link(TypedDict):
@@ -1177,6 +1190,7 @@ class Nic(TypedDict):
     packet_latency: str
     tx_packets_in_flight: int
     qdma: NotRequired[Qdma | None]
+    mlx5: NotRequired[Mlx5 | None]
 
 
 class Load(TypedDict):

@@ -261,7 +261,7 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    return vm.Guest(settings, command.texts, app.files, arguments, app.archives)
+    return vm.Guest(settings, command.texts, app.files, arguments, app.images(platforms.interfaces(platform)))
 
 
 def _layout(seed: int) -> str:

@@ -251,7 +251,7 @@ fn lateness<G>(nics: &Nics<G>) -> Lateness {
 fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String> {
     let mut list = Vec::new();
     let trapped: u64 = nics.slots.iter().map(|s| s.trapped_doorbells).sum();
-    let traps_anyway = run.platform.nic.iter().any(|nic| nic.interface == Interface::I82599);
+    let traps_anyway = run.platform.nic.iter().any(|nic| nic.interface == Interface::I82599 || nic.interface.is_mlx5());
     if trapped > 0 && run.settings.mapped_doorbells && interrupts == 0 && !traps_anyway {
         list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }

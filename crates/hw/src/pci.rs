@@ -87,6 +87,8 @@ pub struct Identity {
     pub msix: Option<Msix>,
     /// Is a PCI Express endpoint.
     pub express: bool,
+    /// Its link's generation and lanes; without them, 5 GT/s and 8.
+    pub link: Option<(u8, u8)>,
     /// Has 4 KiB of configuration space with these extended capabilities.
     pub extended: Option<Vec<Extended>>,
 }
@@ -152,8 +154,10 @@ impl ConfigSpace {
             s.writable[usize::from(MSIX_AT) + 3] = 0xc0; // enable, mask all
         }
         if id.express {
-            // Version 2 endpoint; MPS of 512 B; 5 GT/s, 8 lanes.
-            let halves = [(2, 0x0002), (4, 0x8cc2), (12, 0x0482), (18, 0x1082)];
+            let (generation, lanes) = id.link.unwrap_or((2, 8));
+            let link_is = u16::from(lanes) << 4 | u16::from(generation);
+            // Version 2 endpoint; MPS of 512 B; ASPM L0s; the slot's clock.
+            let halves = [(2, 0x0002), (4, 0x8cc2), (12, link_is | 0x0400), (18, link_is | 0x1000)];
             s.capability(&mut link, EXPRESS_AT, 0x10, &halves);
             for at in [8, 9, 16, 40] {
                 s.writable[usize::from(EXPRESS_AT) + at] = 0xff; // device control, link control, device control 2

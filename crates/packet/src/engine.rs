@@ -133,7 +133,7 @@ impl PacketRun {
                     return Err(Invalid::new("model.interface", &model.interface, rule));
                 }
                 let pool = Pool::new(arena(n).buffers, buffers(&model), model.policy.buffer);
-                drivers.push((Driver::new(interface, port, queue, arena(n), &model), pool));
+                drivers.push((Driver::new(interface, port, queue, arena(n), &model)?, pool));
             }
             if !drivers.is_empty() {
                 let cpu = Cpu::new(first + core, &model, p);

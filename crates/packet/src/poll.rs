@@ -323,7 +323,7 @@ mod tests {
 
     fn lane(m: &CostModel) -> Lane {
         let arena = Arena { rings: 0, buffers: 8 << 20 };
-        let driver = Driver::new(Interface::Qdma, 0, 0, arena, m);
+        let driver = Driver::new(Interface::Qdma, 0, 0, arena, m).unwrap();
         Lane { driver, pool: Pool::new(0, 1, 2048), gathered: Vec::new(), packets: 0, drained: Ps::ZERO }
     }
 

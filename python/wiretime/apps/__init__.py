@@ -12,7 +12,7 @@ from typing import Any
 from wiretime import platforms
 from wiretime.apps.dpdk import DPDK
 from wiretime.apps.kernel import KERNEL
-from wiretime.apps.model import KERNEL_RING, App, Command, Setup
+from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup
 from wiretime.apps.user import Own, user
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import store
@@ -21,7 +21,7 @@ from wiretime.setup.parts import GUEST
 __all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
 # Queues of a direction that a program can use.
-QUEUES = {"8254x": 1, "82599": 16, "qdma": 2048}
+QUEUES = {"8254x": 1, "82599": 16, **dict.fromkeys(MLX5, 32), "qdma": 2048}
 
 APPS = {app.name: app for app in (*DPDK, *KERNEL)}
 

@@ -11,13 +11,17 @@ from typing import Any
 
 from wiretime import platforms
 
+# ConnectX NICs have one family of drivers, whose kernel part user-space programs need, too.
+MLX5 = ("connectx-6dx", "connectx-7")
+MLX5_MODULES = ("pci-hyperv-intf", "mlxfw", "ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
 DRIVER_MODULES = {
     "8254x": ("e1000",),
     "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
+    **dict.fromkeys(MLX5, MLX5_MODULES),
 }
 RING = 1024
 # What the kernel's drivers start with (E1000_DEFAULT_RXD, IXGBE_DEFAULT_RXD).
-KERNEL_RING = {"8254x": 256, "82599": 512}
+KERNEL_RING = {"8254x": 256, "82599": 512, **dict.fromkeys(MLX5, 1024)}
 STANDARD_FRAME = 1518
 # Buffers of a queue beside both rings: what cores keep at hand, and bursts under way.
 BUFFERS_A_QUEUE = 552
@@ -144,7 +148,7 @@ class App:
     stop: str = "input"
     sizes: tuple[int, int] = (64, 9000)
     # NICs that it has a driver for.
-    interfaces: tuple[str, ...] = ("8254x", "82599")
+    interfaces: tuple[str, ...] = ("8254x", "82599", *MLX5)
     # Options of its own, with their meaning.
     options: tuple[tuple[str, str], ...] = ()
     # How the descriptors of its receive ring are asked for.
@@ -162,7 +166,15 @@ class App:
 
     def modules(self, interface: str) -> tuple[str, ...]:
         """Return the kernel modules that the application needs."""
+        if interface in MLX5:
+            return MLX5_MODULES
         return DRIVER_MODULES[interface] if self.kernel else ("uio", "uio_pci_generic")
+
+    def images(self, interfaces: Sequence[str]) -> tuple[str, ...]:
+        """Return the archives of the guest's image that the application needs with these NICs."""
+        if not any(interface in MLX5 for interface in interfaces):
+            return self.archives
+        return (*self.archives, "mlx5") if self.kernel else (*self.archives, "mlx5", "mlx5-dpdk")
 
 
 @dataclass(frozen=True)

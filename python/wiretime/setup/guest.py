@@ -58,8 +58,11 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
     for name, content in r["archives"].items():
         there = set().union(*(files[other] for other in ("base", *content.get("on", ())) if other in files))
         staged = Staging(root, stage / name, packaged, there)
+        release = kernels[0].name.removeprefix("vmlinuz-")
         if name == "base":
-            _system(staged, r, kernels[0].name.removeprefix("vmlinuz-"))
+            _system(staged, r, release)
+        if modules := content.get("modules"):
+            _modules(staged, modules, release)
         _content(staged, content)
         hashes |= staged.hashes
         files[name] = staged.there
@@ -121,19 +124,24 @@ def _system(s: Staging, r: Mapping[str, Any], release: str) -> None:
     s.copy("usr/bin/busybox")
     for name in ("busybox", *r["applets"]):
         (s.stage / "bin" / name).symlink_to("/usr/bin/busybox")
+    _modules(s, r["modules"], release)
+    shutil.copy2(GUEST / "init/init", s.stage / "init")
+    (s.stage / "etc").mkdir()
+    (s.stage / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    compile_c(GUEST / "init/wtctl.c", s.stage / "opt/wtctl")
+
+
+def _modules(s: Staging, names: Iterable[str], release: str) -> None:
+    """Stage kernel modules, unpacked."""
     modules = s.stage / "usr/lib/modules"
-    modules.mkdir(parents=True)
-    for name in r["modules"]:
+    modules.mkdir(parents=True, exist_ok=True)
+    for name in names:
         packed = sorted((s.root / "usr/lib/modules" / release).rglob(f"{name}.ko.xz"))
         if not packed:
             raise WiretimeError(f"guest/recipe.toml: kernel {release} has no module {name}")
         s.checked(packed[0], str(packed[0].relative_to(s.root)))
         (modules / f"{name}.ko").write_bytes(lzma.decompress(packed[0].read_bytes()))
         s.hashes[f"usr/lib/modules/{name}.ko"] = store.file_digest(modules / f"{name}.ko")
-    shutil.copy2(GUEST / "init/init", s.stage / "init")
-    (s.stage / "etc").mkdir()
-    (s.stage / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    compile_c(GUEST / "init/wtctl.c", s.stage / "opt/wtctl")
 
 
 def _content(s: Staging, content: Mapping[str, Any]) -> None:
@@ -151,6 +159,9 @@ def _content(s: Staging, content: Mapping[str, Any]) -> None:
     programs = [*(s.root / name for name in packaged), *built]
     for name in sorted(_libraries(s.root, programs, content.get("libraries", ()))):
         s.copy(name)
+    for name, text in content.get("written", {}).items():
+        (s.stage / name).parent.mkdir(parents=True, exist_ok=True)
+        (s.stage / name).write_text(text)
 
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:

@@ -145,6 +145,9 @@ impl Platform {
         }
         for (i, nic) in self.nic.iter().enumerate() {
             check_qdma(i, nic)?;
+            rule(!nic.interface.is_mlx5() || nic.mlx5.is_some(), || {
+                Invalid::new(format!("nic.{i}.interface"), "mlx5", format!("needs the table nic.{i}.mlx5"))
+            })?;
         }
         self.check_cards()
     }

@@ -1,6 +1,6 @@
 //! Parameters of the way between cores, memory and NIC, and of the NIC itself.
 
-use super::Qdma;
+use super::{Mlx5, Qdma};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wiretime_base::{BitRate, Bytes, Duration, Frequency};
@@ -141,6 +141,20 @@ pub enum Interface {
     /// Xilinx QDMA: up to 2048 queues of streams, MSI-X; table `nic.qdma`.
     #[serde(rename = "qdma")]
     Qdma,
+    /// NVIDIA ConnectX-6 Dx: mlx5's drivers, MSI-X; table `nic.mlx5`.
+    #[serde(rename = "connectx-6dx")]
+    Connectx6Dx,
+    /// NVIDIA ConnectX-7: the same drivers.
+    #[serde(rename = "connectx-7")]
+    Connectx7,
+}
+
+impl Interface {
+    /// Whether mlx5's drivers have it.
+    #[must_use]
+    pub fn is_mlx5(self) -> bool {
+        matches!(self, Self::Connectx6Dx | Self::Connectx7)
+    }
 }
 
 /// A NIC, a card of one or several ports: its register interface and its resources. The same resources may be had with either
@@ -185,6 +199,9 @@ pub struct Nic {
     /// What a QDMA has beyond; in force where `interface` is `qdma`, and needed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdma: Option<Qdma>,
+    /// What a ConnectX has beyond; in force where `interface` is one, and needed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mlx5: Option<Mlx5>,
 }
 
 /// The Ethernet link of a port.

@@ -7,6 +7,7 @@ mod check;
 mod core;
 mod io;
 mod memory;
+mod mlx5;
 mod qdma;
 
 pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
@@ -14,6 +15,7 @@ pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
 pub use memory::{
     Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache, Replacement, SharedCache,
 };
+pub use mlx5::Mlx5;
 pub use qdma::{Qdma, UserLogic};
 
 use schemars::JsonSchema;

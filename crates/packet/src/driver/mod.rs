@@ -127,12 +127,22 @@ pub enum Driver {
 
 impl Driver {
     /// For a queue pair of a NIC of this interface.
-    #[must_use]
-    pub fn new(interface: Interface, port: usize, queue: u16, arena: Arena, model: &CostModel) -> Self {
+    ///
+    /// # Errors
+    /// Where there is no driver for it here.
+    pub fn new(
+        interface: Interface,
+        port: usize,
+        queue: u16,
+        arena: Arena,
+        model: &CostModel,
+    ) -> Result<Self, Invalid> {
+        let intel = |family| Ok(Self::Intel(intel::Pair::new(family, port, queue, arena, model)));
         match interface {
-            Interface::I8254x => Self::Intel(intel::Pair::new(intel::Family::I8254x, port, queue, arena, model)),
-            Interface::I82599 => Self::Intel(intel::Pair::new(intel::Family::I82599, port, queue, arena, model)),
-            Interface::Qdma => Self::Qdma(qdma::Pair::new(port, queue, arena, model)),
+            Interface::I8254x => intel(intel::Family::I8254x),
+            Interface::I82599 => intel(intel::Family::I82599),
+            Interface::Qdma => Ok(Self::Qdma(qdma::Pair::new(port, queue, arena, model))),
+            Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
         }
     }
 }
@@ -179,6 +189,10 @@ impl PollDriver for Driver {
     }
 }
 
+fn no_driver(model: &CostModel) -> Invalid {
+    Invalid::new("model.interface", &model.interface, "there is no model of its driver")
+}
+
 /// What a driver does once for its device.
 ///
 /// # Errors
@@ -197,5 +211,6 @@ pub fn set_up(
             qdma::set_up(host, port, queues, model);
             Ok(())
         }
+        Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
     }
 }

@@ -92,7 +92,8 @@ pub fn layout(f: &[u8]) -> Layout {
 }
 
 /// The one's-complement sum of big-endian words, folded.
-fn sum(data: &[u8], seed: u16) -> u16 {
+#[must_use]
+pub fn sum(data: &[u8], seed: u16) -> u16 {
     // Eight bytes at a time: the sum is the same in any byte order, but for a swap at the end (RFC 1071, 2.B).
     let mut total = u128::from(seed.swap_bytes());
     let chunks = data.chunks_exact(8);
@@ -109,24 +110,39 @@ fn sum(data: &[u8], seed: u16) -> u16 {
     (total as u16).swap_bytes()
 }
 
+/// The sum of the pseudo-header of a frame's transport of so many bytes.
+#[must_use]
+pub fn pseudo(f: &[u8], l: &Layout, length: u32) -> u16 {
+    let addresses = match l.l3 {
+        L3::None => return 0,
+        L3::V4 => f.get(26..34),
+        L3::V6 => f.get(22..54),
+    };
+    let protocol = match l.l4 {
+        L4::Tcp => 6,
+        L4::Udp => 17,
+        L4::None => 0,
+    };
+    let total = u32::from(sum(addresses.unwrap_or_default(), 0)) + protocol + length;
+    let folded = (total & 0xffff) + (total >> 16);
+    ((folded & 0xffff) + (folded >> 16)) as u16
+}
+
 /// Checks a frame (without FCS).
 #[must_use]
 pub fn check(f: &[u8]) -> Checks {
     let l = layout(f);
     let mut c = Checks { l3: l.l3, l4: l.l4, ..Checks::default() };
-    let addresses = match l.l3 {
+    match l.l3 {
         L3::None => return c,
-        L3::V4 => {
-            c.l3_bad = sum(&f[ETHERNET..l.transport], 0) != 0xffff;
-            26..34
-        }
-        L3::V6 => 22..54,
-    };
+        L3::V4 => c.l3_bad = sum(&f[ETHERNET..l.transport], 0) != 0xffff,
+        L3::V6 => {}
+    }
     let length = l.end - l.transport;
-    let (protocol, least) = match l.l4 {
+    let least = match l.l4 {
         L4::None => return c,
-        L4::Udp => (17, 8),
-        L4::Tcp => (6, 20),
+        L4::Udp => 8,
+        L4::Tcp => 20,
     };
     // UDP over IPv4 without a checksum has nothing to check.
     let absent = l.l4 == L4::Udp && length >= 8 && half(f, l.transport + 6) == 0;
@@ -134,9 +150,7 @@ pub fn check(f: &[u8]) -> Checks {
         return c;
     }
     c.l4_checked = true;
-    let pseudo = u32::from(sum(&f[addresses], 0)) + protocol + length as u32;
-    let folded = (pseudo & 0xffff) + (pseudo >> 16);
-    let seed = ((folded & 0xffff) + (folded >> 16)) as u16;
+    let seed = pseudo(f, &l, length as u32);
     c.l4_bad = sum(&f[l.transport..l.end], seed) != 0xffff;
     c
 }

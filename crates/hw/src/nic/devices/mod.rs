@@ -5,6 +5,7 @@
 //! [`Interface`], and a line in each function here (docs/architecture.md).
 
 pub mod intel;
+mod mlx5;
 mod qdma;
 
 use super::books::Books;
@@ -15,12 +16,14 @@ use crate::params::{self, CardSlot, Interface, Platform, UserLogic};
 use crate::pci::Identity;
 use crate::wire::Cable;
 use intel::{Family, Intel, Model};
+use mlx5::Mlx5;
 use qdma::Qdma;
 
 /// What a NIC is, and what it is made of.
 enum What<'a> {
     Intel(Family),
     Qdma(&'a params::Qdma),
+    Mlx5(&'a params::Mlx5),
 }
 
 /// The Intel family of an interface, where it has one.
@@ -28,28 +31,37 @@ fn family(interface: Interface) -> Option<Family> {
     match interface {
         Interface::I8254x => Some(Family::I8254x),
         Interface::I82599 => Some(Family::I82599),
-        Interface::Qdma => None,
+        Interface::Qdma | Interface::Connectx6Dx | Interface::Connectx7 => None,
     }
 }
 
 fn what(nic: &params::Nic) -> What<'_> {
-    match (family(nic.interface), &nic.qdma) {
-        (None, Some(qdma)) => What::Qdma(qdma),
-        // A machine that has been checked has a table for each QDMA.
-        (found, _) => What::Intel(found.unwrap_or(Family::I8254x)),
+    match (nic.interface, &nic.qdma, &nic.mlx5) {
+        (Interface::Qdma, Some(qdma), _) => What::Qdma(qdma),
+        (Interface::Connectx6Dx | Interface::Connectx7, _, Some(mlx5)) => What::Mlx5(mlx5),
+        // A machine that has been checked has a table for each of those.
+        (interface, ..) => What::Intel(family(interface).unwrap_or(Family::I8254x)),
     }
 }
 
 /// How a NIC in such a slot looks on the bus.
 #[must_use]
 pub fn identity(interface: Interface, slot: &CardSlot) -> Identity {
-    family(interface).map_or_else(|| qdma::identity((slot.generation, slot.lanes)), intel::identity)
+    match (interface, family(interface)) {
+        (_, Some(family)) => intel::identity(family),
+        (Interface::Qdma, _) => qdma::identity((slot.generation, slot.lanes)),
+        (other, None) => mlx5::identity(other == Interface::Connectx7, (slot.generation, slot.lanes)),
+    }
 }
 
 /// The pages that guest and NIC share as memory.
 #[must_use]
 pub fn shared_pages(interface: Interface) -> DevicePages {
-    family(interface).map_or_else(qdma::shared_pages, intel::shared_pages)
+    match (interface, family(interface)) {
+        (_, Some(family)) => intel::shared_pages(family),
+        (Interface::Qdma, _) => qdma::shared_pages(),
+        (_, None) => mlx5::shared_pages(),
+    }
 }
 
 /// Queues of a direction.
@@ -58,6 +70,7 @@ pub fn queues(nic: &params::Nic) -> usize {
     match what(nic) {
         What::Intel(family) => intel::queues(family),
         What::Qdma(q) => q.queues as usize,
+        What::Mlx5(_) => mlx5::QUEUES,
     }
 }
 
@@ -76,6 +89,7 @@ pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
             cable.pulled = q.user_logic == UserLogic::Generator;
             Box::new(Port::new(p, index, Qdma::new(p, nic, q, pages), cable))
         }
+        What::Mlx5(m) => Box::new(Port::new(p, index, Mlx5::new(p, index, m, mac), cable)),
     }
 }
 

@@ -1,0 +1,191 @@
+//! Completions and events: entries with an owner bit that flips each turn, arming, moderation, messages.
+//!
+//! Left out: compressed completions, overrun of a queue whose software is too slow (entries are overwritten), solicited events.
+
+use super::fields::place;
+use super::objects::State;
+use super::{Due, Mlx5};
+use crate::memory::GuestMemory;
+use crate::nic::device::Io;
+use crate::nic::notice::Notice;
+use crate::requester::{Moves, Purpose, Side};
+use wiretime_base::Ps;
+
+/// Bytes of an entry that are written.
+pub const ENTRY: usize = 64;
+
+/// Codes of a completion, in the high half of its last byte.
+pub const SENT: u8 = 0;
+pub const RECEIVED: u8 = 2;
+pub const SEND_ERROR: u8 = 13;
+pub const RECEIVE_ERROR: u8 = 14;
+/// Syndromes of errors: a segment lies in no key; the queue is in the error state.
+pub const LOCAL_PROTECTION: u8 = 0x04;
+
+/// Types of events.
+pub const COMPLETION_EVENT: u8 = 0;
+pub const COMMAND_EVENT: u8 = 0x0a;
+const CQ_ERROR_EVENT: u8 = 0x04;
+
+/// What the device writes for itself.
+pub fn own(moves: Moves) -> Purpose {
+    Purpose::new(Side::Receive, 0, moves)
+}
+
+impl Mlx5 {
+    /// A completion is written at `t`; when software sees it, and its entry.
+    pub(super) fn complete<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        number: u32,
+        entry: &mut [u8; ENTRY],
+        purpose: Purpose,
+        io: &mut Io<'_, Due, G>,
+    ) -> Option<(Ps, u32)> {
+        let cq = self.objects.cqs.get_mut(number)?;
+        let at = cq.produced;
+        let turn = at >> cq.ring.log & 1;
+        entry[ENTRY - 1] = entry[ENTRY - 1] & 0xfe | turn as u8;
+        cq.produced = at.wrapping_add(1) & 0xff_ffff;
+        cq.unreported = cq.unreported.saturating_add(1);
+        let index = at & (cq.ring.entries() - 1);
+        // Of a slot of 128 bytes the second half holds the entry.
+        let address = cq.ring.entry(index)?.wrapping_add((1 << cq.ring.stride) - ENTRY as u64);
+        let (_, visible) = io.write(t, address, entry, purpose);
+        self.report(t, number, io);
+        Some((visible, index))
+    }
+
+    /// Software is told of completions, where it wants to be and moderation lets it.
+    pub(super) fn report<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
+        let Some(cq) = self.objects.cqs.get_mut(number) else { return };
+        let Some(armed) = cq.armed else { return };
+        let waits = cq.produced.wrapping_sub(armed) & 0xff_ffff;
+        if waits == 0 || waits > 0x7f_ffff {
+            return;
+        }
+        let now = cq.period == Ps::ZERO || cq.count != 0 && cq.unreported >= cq.count;
+        if now {
+            self.raise(t, number, io);
+        } else if !cq.timing || cq.restarts {
+            cq.timing = true;
+            cq.timer = cq.timer.wrapping_add(1);
+            io.at(t + cq.period, Due::Period { cq: number, timer: cq.timer });
+        }
+    }
+
+    /// A completion queue's time is over.
+    pub(super) fn period_ends<G: GuestMemory>(&mut self, t: Ps, number: u32, timer: u32, io: &mut Io<'_, Due, G>) {
+        let Some(cq) = self.objects.cqs.get_mut(number).filter(|cq| cq.timer == timer && cq.timing) else { return };
+        cq.timing = false;
+        let waits = cq.armed.is_some_and(|armed| cq.produced != armed);
+        if waits {
+            self.raise(t, number, io);
+        }
+    }
+
+    fn raise<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
+        let Some(cq) = self.objects.cqs.get_mut(number) else { return };
+        (cq.armed, cq.unreported, cq.timing) = (None, 0, false);
+        let eq = cq.eq;
+        let mut data = [0; 28];
+        place(&mut data, 24, &number.to_be_bytes());
+        self.event_entry(t, eq, COMPLETION_EVENT, data, io);
+    }
+
+    /// An event is written at `t`; a message follows it, where the queue is armed.
+    pub(super) fn event_entry<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        number: u32,
+        kind: u8,
+        data: [u8; 28],
+        io: &mut Io<'_, Due, G>,
+    ) {
+        let Some(eq) = self.objects.eqs.get_mut(number) else { return };
+        let at = eq.produced;
+        eq.produced = at.wrapping_add(1);
+        let mut entry = [0; ENTRY];
+        entry[1] = kind;
+        place(&mut entry, 0x20, &data);
+        entry[ENTRY - 1] = (at >> eq.ring.log & 1) as u8;
+        let Some(address) = eq.ring.entry(at) else { return };
+        let (_, visible) = io.write(t, address, &entry, own(Moves::Completions));
+        let armed = std::mem::take(&mut eq.armed);
+        if armed {
+            let vector = eq.vector;
+            io.at(visible, Due::Message { vector });
+        }
+    }
+
+    /// Software has read events up to `consumed`, and wants to hear of the next, or not.
+    pub(super) fn event_doorbell<G: GuestMemory>(&mut self, value: u32, arms: bool, io: &mut Io<'_, Due, G>) {
+        let Some(eq) = self.objects.eqs.get_mut(value >> 24) else { return };
+        eq.consumed = value & 0xff_ffff;
+        if !arms {
+            return;
+        }
+        if (eq.produced ^ eq.consumed) & 0xff_ffff != 0 {
+            let (vector, now) = (eq.vector, io.now);
+            io.at(now, Due::Message { vector });
+        } else {
+            eq.armed = true;
+        }
+    }
+
+    /// Software wants to hear of completions behind an index.
+    pub(super) fn arm<G: GuestMemory>(&mut self, index: u32, number: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        if let Some(cq) = self.objects.cqs.get_mut(number & 0xff_ffff) {
+            cq.armed = Some(index & 0xff_ffff);
+            self.report(now, number & 0xff_ffff, io);
+        }
+    }
+
+    /// A message is due.
+    pub(super) fn message<G>(&mut self, vector: u16, io: &mut Io<'_, Due, G>) {
+        io.note(Notice::Interrupt { vector });
+        if !self.messages.contains(&vector) {
+            self.messages.push_back(vector);
+        }
+    }
+
+    /// A send queue has met an error: software hears of it, and nothing is sent any more.
+    pub(super) fn send_error<G: GuestMemory>(&mut self, t: Ps, number: u32, counter: u16, io: &mut Io<'_, Due, G>) {
+        let Some(sq) = self.objects.sqs.get_mut(number) else { return };
+        sq.state = State::Error;
+        let cq = sq.cq;
+        let mut entry = [0; ENTRY];
+        entry[0x37] = LOCAL_PROTECTION;
+        place(&mut entry, 0x38, &number.to_be_bytes());
+        place(&mut entry, 0x3c, &counter.to_be_bytes());
+        entry[ENTRY - 1] = SEND_ERROR << 4;
+        self.faults += 1;
+        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+    }
+
+    /// The same of a receive queue.
+    pub(super) fn receive_error<G: GuestMemory>(&mut self, t: Ps, number: u32, counter: u16, io: &mut Io<'_, Due, G>) {
+        let Some(rq) = self.objects.rqs.get_mut(number) else { return };
+        rq.state = State::Error;
+        let cq = rq.cq;
+        let mut entry = [0; ENTRY];
+        entry[0x37] = LOCAL_PROTECTION;
+        place(&mut entry, 0x38, &number.to_be_bytes());
+        place(&mut entry, 0x3c, &counter.to_be_bytes());
+        entry[ENTRY - 1] = RECEIVE_ERROR << 4;
+        self.faults += 1;
+        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+    }
+
+    /// A completion queue is gone while something still completes to it.
+    pub(super) fn lost_completion<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
+        self.faults += 1;
+        let told = self.objects.eqs.iter().find(|(_, eq)| eq.mask >> CQ_ERROR_EVENT & 1 != 0).map(|(n, _)| n);
+        if let Some(eq) = told {
+            let mut data = [0; 28];
+            place(&mut data, 0, &number.to_be_bytes());
+            self.event_entry(t, eq, CQ_ERROR_EVENT, data, io);
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! What commands do. What is not known succeeds with an answer of zeros where it only tells or makes something without a
+//! data path (queue pairs of the driver's tests, shared receive queues), as drivers expect of devices that have it.
+//!
+//! Left out: who owns what (user contexts may use each other's objects), references that keep an object alive.
+
+use super::caps;
+use super::fields::{double, get, half, number, place, put, word};
+use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, Tir};
+use super::steering::Refused;
+use super::{Due, Mlx5};
+use crate::memory::GuestMemory;
+use crate::nic::device::Io;
+use wiretime_base::Ps;
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Ok = 0,
+    BadParameter = 3,
+    BadIndex = 0xa,
+    NoResources = 0xf,
+}
+
+impl From<Refused> for Status {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::BadIndex => Self::BadIndex,
+            Refused::BadParameter => Self::BadParameter,
+            Refused::NoResources => Self::NoResources,
+        }
+    }
+}
+
+/// Commands, by their numbers.
+mod op {
+    pub const QUERY_HCA_CAP: u16 = 0x100;
+    pub const QUERY_ADAPTER: u16 = 0x101;
+    pub const QUERY_ISSI: u16 = 0x10a;
+    pub const CREATE_MKEY: u16 = 0x200;
+    pub const DESTROY_MKEY: u16 = 0x202;
+    pub const QUERY_SPECIAL_CONTEXTS: u16 = 0x203;
+    pub const CREATE_EQ: u16 = 0x301;
+    pub const DESTROY_EQ: u16 = 0x302;
+    pub const CREATE_CQ: u16 = 0x400;
+    pub const DESTROY_CQ: u16 = 0x401;
+    pub const MODIFY_CQ: u16 = 0x403;
+    pub const QUERY_VPORT_STATE: u16 = 0x750;
+    pub const QUERY_NIC_VPORT_CONTEXT: u16 = 0x754;
+    pub const MODIFY_NIC_VPORT_CONTEXT: u16 = 0x755;
+    pub const QUERY_VNIC_ENV: u16 = 0x76f;
+    pub const QUERY_VPORT_COUNTER: u16 = 0x770;
+    pub const QUERY_Q_COUNTER: u16 = 0x773;
+    pub const ALLOC_PD: u16 = 0x800;
+    pub const ALLOC_UAR: u16 = 0x802;
+    pub const ACCESS_REG: u16 = 0x805;
+    pub const CREATE_TIR: u16 = 0x900;
+    pub const MODIFY_TIR: u16 = 0x901;
+    pub const DESTROY_TIR: u16 = 0x902;
+    pub const CREATE_SQ: u16 = 0x904;
+    pub const MODIFY_SQ: u16 = 0x905;
+    pub const DESTROY_SQ: u16 = 0x906;
+    pub const CREATE_RQ: u16 = 0x908;
+    pub const MODIFY_RQ: u16 = 0x909;
+    pub const DESTROY_RQ: u16 = 0x90a;
+    pub const CREATE_RQT: u16 = 0x916;
+    pub const MODIFY_RQT: u16 = 0x917;
+    pub const DESTROY_RQT: u16 = 0x918;
+    pub const SET_FLOW_TABLE_ROOT: u16 = 0x92f;
+    pub const CREATE_FLOW_TABLE: u16 = 0x930;
+    pub const DESTROY_FLOW_TABLE: u16 = 0x931;
+    pub const CREATE_FLOW_GROUP: u16 = 0x933;
+    pub const DESTROY_FLOW_GROUP: u16 = 0x934;
+    pub const SET_FLOW_TABLE_ENTRY: u16 = 0x936;
+    pub const DELETE_FLOW_TABLE_ENTRY: u16 = 0x938;
+    pub const MODIFY_FLOW_TABLE: u16 = 0x93c;
+    pub const CREATE_UMEM: u16 = 0xa08;
+    pub const DESTROY_UMEM: u16 = 0xa0a;
+}
+
+/// What makes something of which only the number matters: the command, and its first number.
+const PLAIN: [(u16, u32); 18] = [
+    (op::ALLOC_PD, 2),
+    (op::ALLOC_UAR, 16),
+    (0x500, 2), // CREATE_QP
+    (0x600, 1), // CREATE_PSV
+    (0x700, 2), // CREATE_SRQ
+    (0x705, 2), // CREATE_XRC_SRQ
+    (0x710, 2), // CREATE_DCT
+    (0x717, 2), // CREATE_XRQ
+    (0x771, 1), // ALLOC_Q_COUNTER
+    (0x80e, 1), // ALLOC_XRCD
+    (0x816, 1), // ALLOC_TRANSPORT_DOMAIN
+    (0x90c, 2), // CREATE_RMP
+    (0x912, 1), // CREATE_TIS
+    (0x939, 1), // ALLOC_FLOW_COUNTER
+    (0x93d, 1), // ALLOC_PACKET_REFORMAT_CONTEXT
+    (0x940, 1), // ALLOC_MODIFY_HEADER_CONTEXT
+    (0xa00, 1), // CREATE_GENERAL_OBJECT
+    (0xa04, 1), // CREATE_UCTX
+];
+/// What takes it back: the commands behind those.
+const PLAIN_GONE: [(u16, u16); 18] = [
+    (0x801, op::ALLOC_PD),
+    (0x803, op::ALLOC_UAR),
+    (0x501, 0x500),
+    (0x601, 0x600),
+    (0x701, 0x700),
+    (0x706, 0x705),
+    (0x711, 0x710),
+    (0x718, 0x717),
+    (0x772, 0x771),
+    (0x80f, 0x80e),
+    (0x817, 0x816),
+    (0x90e, 0x90c),
+    (0x914, 0x912),
+    (0x93a, 0x939),
+    (0x93e, 0x93d),
+    (0x941, 0x940),
+    (0xa03, 0xa00),
+    (0xa06, 0xa04),
+];
+
+/// Keys that stand for themselves.
+const DUMP_FILL_KEY: u32 = 1;
+const RESERVED_KEY: u32 = 2;
+const NULL_KEY: u32 = 3;
+pub const END_KEY: u32 = 4;
+
+/// Longest queues, as logarithms: of completions and events.
+const LOG_LONGEST: u32 = 22;
+
+fn part(input: &[u8], from: usize) -> &[u8] {
+    input.get(from..).unwrap_or_default()
+}
+
+/// The number in a command that is about an object.
+fn of_object(input: &[u8]) -> u32 {
+    number(input, 8)
+}
+
+fn made(number: Option<u32>, output: &mut [u8]) -> Status {
+    match number {
+        Some(number) => {
+            place(output, 8, &number.to_be_bytes());
+            Status::Ok
+        }
+        None => Status::NoResources,
+    }
+}
+
+fn gone<T>(object: Option<T>) -> Status {
+    if object.is_some() {
+        Status::Ok
+    } else {
+        Status::BadIndex
+    }
+}
+
+fn done(result: Result<(), Refused>) -> Status {
+    result.map_or_else(Status::from, |()| Status::Ok)
+}
+
+impl Mlx5 {
+    /// Does a command.
+    pub(super) fn execute<G: GuestMemory>(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        io: &mut Io<'_, Due, G>,
+    ) -> Status {
+        let (opcode, modifier) = (half(input, 0), half(input, 6));
+        match opcode {
+            op::QUERY_HCA_CAP => {
+                let body = caps::body(modifier >> 1);
+                let count = body.len().min(output.len() - 16);
+                output[16..16 + count].copy_from_slice(&body[..count]);
+                if modifier >> 1 == 0 {
+                    put(part_mut(output, 16), (608, 1, self.blue_flame.into()));
+                }
+                Status::Ok
+            }
+            op::QUERY_ISSI => {
+                put(output, (864, 32, 2));
+                Status::Ok
+            }
+            op::QUERY_ADAPTER => {
+                put(output, (328, 24, 0x0002c9));
+                place(output, 0x100, b"WIRETIME0001");
+                Status::Ok
+            }
+            op::QUERY_SPECIAL_CONTEXTS => {
+                for (at, key) in [(8, DUMP_FILL_KEY), (12, RESERVED_KEY), (16, NULL_KEY), (20, END_KEY)] {
+                    place(output, at, &key.to_be_bytes());
+                }
+                Status::Ok
+            }
+            op::ACCESS_REG => {
+                let (id, body) = (half(input, 10), part(input, 16));
+                self.port.access(id, modifier == 0, body, part_mut(output, 16));
+                Status::Ok
+            }
+            op::QUERY_VPORT_STATE => {
+                place(output, 0xf, &[0x11]);
+                Status::Ok
+            }
+            op::QUERY_NIC_VPORT_CONTEXT => {
+                self.vport(input, part_mut(output, 16));
+                Status::Ok
+            }
+            op::MODIFY_NIC_VPORT_CONTEXT => {
+                if word(input, 12) & 1 << 6 != 0 {
+                    self.vport_mtu = half(input, 0x100 + 0x26);
+                }
+                Status::Ok
+            }
+            op::QUERY_VPORT_COUNTER => {
+                let c = self.port.counters;
+                let (unicast, bytes) = (c.received - c.multicast.min(c.received), c.received_bytes);
+                for (at, value) in
+                    [(0x90, unicast), (0x98, bytes), (0xa0, c.sent), (0xa8, c.sent_bytes), (0xb0, c.multicast)]
+                {
+                    place(output, at, &value.to_be_bytes());
+                }
+                Status::Ok
+            }
+            op::QUERY_VNIC_ENV => {
+                place(output, 0x10 + 0x10, &self.steered_nowhere.to_be_bytes());
+                Status::Ok
+            }
+            op::QUERY_Q_COUNTER => {
+                let counter = word(input, 0x1c) & 0xff;
+                let lost = self.out_of_buffer.get(&counter).copied().unwrap_or(0) as u32;
+                place(output, 0x30, &lost.to_be_bytes());
+                if input.get(0x18).is_some_and(|b| b & 0x80 != 0) {
+                    self.out_of_buffer.remove(&counter);
+                }
+                Status::Ok
+            }
+            op::CREATE_UMEM => {
+                let c = part(input, 0x10);
+                let pages = Pages::new(12 + get(c, 155, 5) as u32, word(c, 0x14).into(), part(c, 0x20));
+                made(self.objects.umems.add(pages), output)
+            }
+            op::DESTROY_UMEM => gone(self.objects.umems.remove(of_object(input))),
+            op::CREATE_MKEY => {
+                let key = Mkey::of(part(input, 0x10), part(input, 0x110));
+                made(self.objects.keys.add(key), output)
+            }
+            op::DESTROY_MKEY => gone(self.objects.keys.remove(of_object(input))),
+            op::CREATE_EQ | op::DESTROY_EQ => self.eq(opcode, input, output),
+            op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => self.cq(opcode, input, output),
+            op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => self.sq(opcode, input, output),
+            op::CREATE_RQ | op::DESTROY_RQ | op::MODIFY_RQ => self.rq(opcode, input, output, io),
+            op::CREATE_TIR => made(self.objects.tirs.add(Tir::of(part(input, 0x20))), output),
+            op::MODIFY_TIR => match self.objects.tirs.get_mut(of_object(input)) {
+                Some(tir) => {
+                    let new = Tir::of(part(input, 0x20));
+                    // Bit 0: large receive; 1: the table; 2: self loop; 3: the hash.
+                    let mask = double(input, 0x10);
+                    if mask & 2 != 0 {
+                        (tir.table, tir.queue) = (new.table, new.queue);
+                    }
+                    if mask & 8 != 0 {
+                        (tir.hash, tir.hashes, tir.selector) = (new.hash, new.hashes, new.selector);
+                    }
+                    Status::Ok
+                }
+                None => Status::BadIndex,
+            },
+            op::DESTROY_TIR => gone(self.objects.tirs.remove(of_object(input))),
+            op::CREATE_RQT => made(self.objects.tables.add(receivers(input)), output),
+            op::MODIFY_RQT => match self.objects.tables.get_mut(of_object(input)) {
+                Some(table) => {
+                    *table = receivers(input);
+                    Status::Ok
+                }
+                None => Status::BadIndex,
+            },
+            op::DESTROY_RQT => gone(self.objects.tables.remove(of_object(input))),
+            op::SET_FLOW_TABLE_ROOT => {
+                self.steering.set_root(input);
+                Status::Ok
+            }
+            op::CREATE_FLOW_TABLE => match self.steering.create(input) {
+                Ok(number) => made(Some(number), output),
+                Err(why) => why.into(),
+            },
+            op::CREATE_FLOW_GROUP => match self.steering.create_group(input) {
+                Ok(number) => made(Some(number), output),
+                Err(why) => why.into(),
+            },
+            op::MODIFY_FLOW_TABLE => done(self.steering.modify(input)),
+            op::DESTROY_FLOW_TABLE => done(self.steering.destroy(input)),
+            op::DESTROY_FLOW_GROUP => done(self.steering.destroy_group(input)),
+            op::SET_FLOW_TABLE_ENTRY => done(self.steering.set_entry(input)),
+            op::DELETE_FLOW_TABLE_ENTRY => done(self.steering.delete_entry(input)),
+            _ => {
+                if let Some((_, first)) = PLAIN.iter().find(|(make, _)| *make == opcode) {
+                    return made(self.objects.plain(opcode, *first), output);
+                }
+                if let Some((_, make)) = PLAIN_GONE.iter().find(|(gone, _)| *gone == opcode) {
+                    let number = of_object(input);
+                    return gone(self.objects.plain.get_mut(make).and_then(|all| all.remove(number)));
+                }
+                self.unknown_commands += 1;
+                Status::Ok
+            }
+        }
+    }
+
+    fn vport(&self, input: &[u8], c: &mut [u8]) {
+        place(c, 0x26, &self.vport_mtu.to_be_bytes());
+        place(c, 0xf6, &self.mac);
+        let [a, b, d, e, f, g] = self.mac;
+        for at in [0x28, 0x30, 0x38] {
+            place(c, at, &[a, b, d, 3, 0, e, f, g]);
+        }
+        // Lists of addresses are the driver's own.
+        if number(input, 12) & 7 == 0 {
+            put(c, (1940, 12, 0));
+        }
+    }
+
+    fn eq(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Status {
+        if opcode == op::DESTROY_EQ {
+            let number = of_object(input) & 0xff;
+            if self.objects.command_eq == Some(number) {
+                self.objects.command_eq = None;
+            }
+            return gone(self.objects.eqs.remove(number));
+        }
+        let c = part(input, 0x10);
+        let log = get(c, 99, 5) as u32;
+        if log > LOG_LONGEST {
+            return Status::BadParameter;
+        }
+        let pages = Pages::new(12 + get(c, 195, 5) as u32, 0, part(input, 0x110));
+        let mask = double(input, 0x58);
+        let eq = Eq {
+            ring: Ring { pages, log, stride: 6, record: 0 },
+            vector: get(c, 180, 12) as u16,
+            mask,
+            ..Eq::default()
+        };
+        let number = self.objects.eqs.add(eq);
+        if mask >> super::events::COMMAND_EVENT & 1 != 0 {
+            self.objects.command_eq = number;
+        }
+        made(number, output)
+    }
+
+    fn cq(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Status {
+        let moderation = |cq: &mut Cq, c: &[u8]| {
+            (cq.period, cq.count) = (Ps::from_us(u64::from(half(c, 0x10) & 0xfff)), half(c, 0x12));
+            cq.restarts = get(c, 15, 2) == 1;
+        };
+        let c = part(input, 0x10);
+        match opcode {
+            op::DESTROY_CQ => gone(self.objects.cqs.remove(of_object(input))),
+            op::MODIFY_CQ => match self.objects.cqs.get_mut(of_object(input)) {
+                Some(cq) => {
+                    let select = word(input, 12);
+                    let (period, count, restarts) = (cq.period, cq.count, cq.restarts);
+                    moderation(cq, c);
+                    cq.period = if select & 1 != 0 { cq.period } else { period };
+                    cq.count = if select & 2 != 0 { cq.count } else { count };
+                    cq.restarts = if select & 0x10 != 0 { cq.restarts } else { restarts };
+                    Status::Ok
+                }
+                None => Status::BadIndex,
+            },
+            _ => {
+                let (log, wide) = (get(c, 99, 5) as u32, get(c, 8, 3) != 0);
+                if log > LOG_LONGEST {
+                    return Status::BadParameter;
+                }
+                let pages = if input.get(0x5c).is_some_and(|b| b & 0x80 != 0) {
+                    let Some(umem) = self.objects.umems.get(word(input, 0x58)) else { return Status::BadIndex };
+                    umem.from(double(input, 0x50))
+                } else {
+                    Pages::new(12 + get(c, 195, 5) as u32, get(c, 84, 6) * 64, part(input, 0x110))
+                };
+                let mut record = double(c, 0x38);
+                if get(c, 6, 1) != 0 {
+                    let at = self.objects.umems.get(word(c, 4)).and_then(|umem| umem.at(record));
+                    let Some(at) = at else { return Status::BadIndex };
+                    record = at;
+                }
+                let ring = Ring { pages, log, stride: 6 + u32::from(wide), record };
+                let mut cq = Cq { ring, eq: word(c, 0x14) & 0xff, ..Cq::default() };
+                moderation(&mut cq, c);
+                made(self.objects.cqs.add(cq), output)
+            }
+        }
+    }
+
+    fn sq(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Status {
+        let (c, number) = (part(input, 0x20), of_object(input));
+        match opcode {
+            op::DESTROY_SQ => {
+                self.sending.retain(|&n| n != number);
+                let sq = self.objects.sqs.remove(number);
+                if let Some(lane) = sq.as_ref().and_then(|sq| sq.lane) {
+                    self.lanes[1][usize::from(lane)] = None;
+                }
+                gone(sq)
+            }
+            op::MODIFY_SQ => match self.objects.sqs.get_mut(number) {
+                Some(sq) => {
+                    sq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
+                    if sq.state != State::Ready {
+                        let epoch = sq.epoch.wrapping_add(1);
+                        let ring = std::mem::take(&mut sq.ring);
+                        let (state, cq, user, lane) = (sq.state, sq.cq, sq.user, sq.lane);
+                        *sq = Sq { state, ring, cq, user, lane, epoch, ..Sq::default() };
+                        self.sending.retain(|&n| n != number);
+                    }
+                    Status::Ok
+                }
+                None => Status::BadIndex,
+            },
+            _ => {
+                let list = part(input, 0x110);
+                let Some(ring) = work_ring(part(c, 0x30), list, &self.objects.umems, 6) else {
+                    return Status::BadParameter;
+                };
+                let epoch = self.next_epoch();
+                let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0);
+                let sq = Sq { ring, cq, user, epoch, ..Sq::default() };
+                made(self.objects.sqs.add(sq), output)
+            }
+        }
+    }
+
+    fn rq<G: GuestMemory>(&mut self, opcode: u16, input: &[u8], output: &mut [u8], io: &mut Io<'_, Due, G>) -> Status {
+        let (c, number) = (part(input, 0x20), of_object(input));
+        match opcode {
+            op::DESTROY_RQ => {
+                let rq = self.objects.rqs.remove(number);
+                if let Some(lane) = rq.as_ref().and_then(|rq| rq.lane) {
+                    self.lanes[0][usize::from(lane)] = None;
+                }
+                self.receive_later(io);
+                gone(rq)
+            }
+            op::MODIFY_RQ => {
+                let Some(rq) = self.objects.rqs.get_mut(number) else { return Status::BadIndex };
+                rq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
+                match rq.state {
+                    State::Ready => self.look_for_requests(number, io),
+                    _ => {
+                        let epoch = rq.epoch.wrapping_add(1);
+                        *rq = Rq {
+                            state: rq.state,
+                            kind: rq.kind,
+                            ring: std::mem::take(&mut rq.ring),
+                            cq: rq.cq,
+                            counter: rq.counter,
+                            user: rq.user,
+                            lane: rq.lane,
+                            epoch,
+                            ..Rq::default()
+                        };
+                        self.receive_later(io);
+                    }
+                }
+                Status::Ok
+            }
+            _ => {
+                let wq = part(c, 0x30);
+                let log = get(wq, 268, 4) as u32;
+                let Some(ring) = work_ring(wq, part(input, 0x110), &self.objects.umems, log) else {
+                    return Status::BadParameter;
+                };
+                let kind = match get(wq, 0, 4) {
+                    0 => Kind::Linked,
+                    1 => Kind::Cyclic,
+                    n => {
+                        // Logarithms: of strides beyond nine, as a number of four bits with sign; of bytes beyond six.
+                        let strides = (get(wq, 308, 4) as i32) << 28 >> 28;
+                        let (strides, stride) = ((9 + strides).max(0) as u32, 6 + get(wq, 317, 3) as u32);
+                        let shift = if get(wq, 312, 1) != 0 { 2 } else { 0 };
+                        Kind::Striding { linked: n == 2, strides: 1 << strides, stride: 1 << stride, shift }
+                    }
+                };
+                if get(c, 4, 4) != 0 || log < 4 {
+                    return Status::BadParameter; // shared queues of requests
+                }
+                let counter = get(c, 96, 8) as u32;
+                let epoch = self.next_epoch();
+                let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0);
+                made(self.objects.rqs.add(Rq { kind, ring, cq, counter, user, epoch, ..Rq::default() }), output)
+            }
+        }
+    }
+}
+
+fn part_mut(bytes: &mut [u8], from: usize) -> &mut [u8] {
+    bytes.get_mut(from..).unwrap_or_default()
+}
+
+/// Queues of a table, as a command lists them.
+fn receivers(input: &[u8]) -> Vec<u32> {
+    let c = part(input, 0x20);
+    let count = usize::from(half(c, 0x1a)).min(1 << 11);
+    part(c, 0xf0).chunks_exact(4).take(count.max(1)).map(|entry| number(entry, 0)).collect()
+}

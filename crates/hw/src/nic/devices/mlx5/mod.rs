@@ -1,0 +1,502 @@
+//! NVIDIA ConnectX-6 Dx and -7 (mlx5): a function that is set up by commands in memory, not by registers, as its drivers use it
+//! (Linux's `mlx5_core` and `mlx5_ib`, DPDK's `net_mlx5`; layouts: Linux's `mlx5_ifc.h`, facts-mlx5.md).
+//!
+//! - `command`, `execute`, `caps`, `registers`: the command interface; `objects`: what it makes; `fields`: layouts.
+//! - `steering`: which queue a frame goes to; `receive`, `send`: the data path; `events`: completions, events, messages.
+//!
+//! What NVIDIA does not publish, the timing inside the adapter, is parameters (`nic.mlx5`), estimates unless they say otherwise.
+//!
+//! Left out: e-switch, RoCE, compressed completions, LRO, tunnels, queue pairs with a data path, time that commands take.
+
+mod caps;
+mod command;
+mod events;
+mod execute;
+mod fields;
+mod objects;
+mod receive;
+mod registers;
+mod send;
+mod steering;
+
+use super::super::blocks::fifo::ByteFifo;
+use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Store};
+use super::super::notice::Notice;
+use super::super::pages::DevicePages;
+use super::super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
+use crate::memory::GuestMemory;
+use crate::params::{self, Platform};
+use crate::pci::{Bar, Identity, Msix};
+use crate::wire::Packet;
+use fields::word;
+use objects::{Objects, State};
+use receive::Stored;
+use registers::PortRegisters;
+use send::Work;
+use std::collections::{BTreeMap, VecDeque};
+use steering::Steering;
+use wiretime_base::events::Event as Ordered;
+use wiretime_base::Ps;
+
+/// Queue pairs that the books can tell apart.
+pub const QUEUES: usize = 64;
+
+const BAR_SIZE: u64 = 32 << 20;
+/// Doorbell pages begin behind the initialization segment and the messages.
+const DOORBELLS: u64 = 16 << 12;
+const SEGMENT_SIZE: u64 = 0x2000;
+
+/// The pages that guest and device share as memory: none yet; the last doorbell page, which nobody is given, stands for them.
+#[must_use]
+pub fn shared_pages() -> DevicePages {
+    DevicePages { bar: 0, range: BAR_SIZE - 4096..BAR_SIZE }
+}
+
+/// How the function looks on the bus.
+#[must_use]
+pub fn identity(seven: bool, (generation, lanes): (u32, u32)) -> Identity {
+    Identity {
+        vendor: 0x15b3,
+        device: if seven { 0x1021 } else { 0x101d },
+        class: 0x02_0000,
+        bars: vec![Bar::wide(0, BAR_SIZE)],
+        msix: Some(Msix { vectors: 64, bar: 0, table: 0x2000, pending: 0x3000 }),
+        express: true,
+        link: Some((generation.min(6) as u8, lanes.min(16) as u8)),
+        ..Identity::default()
+    }
+}
+
+/// What it waits for.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the fields: names say it
+pub enum Due {
+    /// Commands are handed over.
+    Command {
+        entries: u32,
+        life: u32,
+    },
+    /// A doorbell of a page arrives: its place in the page.
+    Doorbell {
+        place: u16,
+        value: u64,
+    },
+    /// The record of a receive queue is here; is to be read again.
+    ReceiveRecord {
+        queue: u32,
+        epoch: u32,
+    },
+    LookAgain {
+        queue: u32,
+        epoch: u32,
+    },
+    /// Receive requests are here.
+    Requests {
+        queue: u32,
+        epoch: u32,
+        first: u16,
+        count: u16,
+    },
+    /// A packet has left for memory; the buffer is to be looked at.
+    Written {
+        bytes: u32,
+    },
+    Receive,
+    /// The record of a send queue is here.
+    SendRecord {
+        queue: u32,
+        epoch: u32,
+    },
+    /// Blocks of send requests are here.
+    Blocks {
+        queue: u32,
+        epoch: u32,
+        count: u16,
+    },
+    /// The payload of a packet is here; another can be asked for.
+    Payload {
+        life: u32,
+    },
+    Ask,
+    /// A completion queue's time is over.
+    Period {
+        cq: u32,
+        timer: u32,
+    },
+    /// A message is due.
+    Message {
+        vector: u16,
+    },
+}
+
+impl Ordered for Due {
+    fn class(&self) -> u8 {
+        match self {
+            Due::Command { .. } => 0,
+            Due::Doorbell { .. } => 1,
+            Due::ReceiveRecord { .. } | Due::LookAgain { .. } | Due::SendRecord { .. } => 2,
+            Due::Requests { .. } | Due::Blocks { .. } => 3,
+            Due::Written { .. } | Due::Payload { .. } => 4,
+            Due::Receive | Due::Ask => 5,
+            Due::Period { .. } => 6,
+            Due::Message { .. } => 7,
+        }
+    }
+    fn source(&self) -> u16 {
+        match self {
+            Due::ReceiveRecord { queue, .. }
+            | Due::LookAgain { queue, .. }
+            | Due::Requests { queue, .. }
+            | Due::SendRecord { queue, .. }
+            | Due::Blocks { queue, .. } => *queue as u16,
+            Due::Period { cq, .. } => *cq as u16,
+            Due::Message { vector } => *vector,
+            Due::Doorbell { place, .. } => *place,
+            _ => 0,
+        }
+    }
+}
+
+/// The initialization segment: what is there before any command.
+#[derive(Debug, Default)]
+struct Segment {
+    /// Where the command queue is.
+    queue: u64,
+    high: u32,
+    /// How far the driver lets the device go: 0 all, 1 nothing, 7 reset.
+    interface: u32,
+    /// Counts looks at the health of the device.
+    health: u32,
+}
+
+/// See the module.
+pub struct Mlx5 {
+    segment: Segment,
+    objects: Objects,
+    steering: Steering,
+    port: PortRegisters,
+    mac: [u8; 6],
+    vport_mtu: u16,
+    gigabits: u64,
+    /// Parameters.
+    blue_flame: bool,
+    record_first: bool,
+    requests_ahead: u16,
+    blocks_a_read: u16,
+    blocks_ahead: u16,
+    packet_time: Ps,
+    packet_latency: Ps,
+    in_flight_most: usize,
+    tx_fifo: u64,
+    /// The packet buffer; one packet is on its way to memory.
+    buffer: ByteFifo<Stored>,
+    writing: bool,
+    received: ReceiveStats,
+    /// Which queues the books know by which number: of receiving, of sending.
+    lanes: [Vec<Option<u32>>; 2],
+    /// Send queues with packets, in turn; packets whose payload is being read, in order.
+    sending: VecDeque<u32>,
+    in_flight: VecDeque<Work>,
+    spare: Vec<Work>,
+    asks: Ps,
+    /// Bytes that wait for the wire, by frame.
+    waiting: u64,
+    outgoing: VecDeque<u64>,
+    sent_packets: u64,
+    /// Requests read, and reads: of receiving, of sending.
+    fetched: [(u64, u64); 2],
+    messages: VecDeque<u16>,
+    out_of_buffer: BTreeMap<u32, u64>,
+    steered_nowhere: u64,
+    unknown_commands: u64,
+    faults: u64,
+    epochs: u32,
+    life: u32,
+    now: Ps,
+    pieces: Vec<(u64, u32)>,
+    frame: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Mlx5 {
+    /// At power-on, of port `index` of this platform.
+    #[must_use]
+    pub fn new(p: &Platform, index: usize, m: &params::Mlx5, mac: [u8; 6]) -> Self {
+        let (nic, link) = (p.port(index).nic, p.port(index).link);
+        let gigabits = link.rate.bits_per_second() / 1_000_000_000;
+        Self {
+            segment: Segment::default(),
+            objects: Objects::default(),
+            steering: Steering::default(),
+            port: PortRegisters::new(gigabits),
+            mac,
+            vport_mtu: 1500,
+            gigabits,
+            blue_flame: m.write_combining,
+            record_first: m.record_before_requests,
+            requests_ahead: m.receive_requests_ahead as u16,
+            blocks_a_read: m.send_blocks_a_read as u16,
+            blocks_ahead: m.send_blocks_ahead as u16,
+            packet_time: m.send_packet_time.ps(),
+            packet_latency: nic.packet_latency.ps(),
+            in_flight_most: nic.tx_packets_in_flight as usize,
+            tx_fifo: nic.tx_fifo.bytes(),
+            buffer: ByteFifo::new(nic.rx_fifo.bytes()),
+            writing: false,
+            received: ReceiveStats::default(),
+            lanes: [vec![None; QUEUES], vec![None; QUEUES]],
+            sending: VecDeque::with_capacity(QUEUES),
+            in_flight: VecDeque::with_capacity(1024),
+            spare: Vec::with_capacity(1024),
+            asks: Ps::MAX,
+            waiting: 0,
+            outgoing: VecDeque::with_capacity(1024),
+            sent_packets: 0,
+            fetched: [(0, 0); 2],
+            messages: VecDeque::with_capacity(64),
+            out_of_buffer: BTreeMap::new(),
+            steered_nowhere: 0,
+            unknown_commands: 0,
+            faults: 0,
+            epochs: 0,
+            life: 0,
+            now: Ps::ZERO,
+            pieces: Vec::with_capacity(64),
+            frame: Vec::with_capacity(1 << 16),
+            scratch: Vec::with_capacity(1 << 16),
+        }
+    }
+
+    /// Lives of queues are told apart by numbers that never come again soon.
+    fn next_epoch(&mut self) -> u32 {
+        self.epochs = self.epochs.wrapping_add(1 << 8);
+        self.epochs
+    }
+
+    /// The books get to know receive queues: those of a table together, in its order.
+    fn receives_first<G>(&mut self, table: Option<u32>, queue: u32, io: &mut Io<'_, Due, G>) {
+        let all = table.and_then(|number| self.objects.tables.get(number)).cloned().unwrap_or_else(|| vec![queue]);
+        for number in all {
+            let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.lane.is_none()) else { continue };
+            let Some(lane) = self.lanes[0].iter().position(Option::is_none) else { return };
+            self.lanes[0][lane] = Some(number);
+            rq.lane = Some(lane as u16);
+            let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
+            io.note(Notice::Restarted { queue: lane as u16, entry });
+        }
+    }
+
+    /// The same of send queues: those of user contexts together.
+    fn sends_first(&mut self, queue: u32) {
+        let user = self.objects.sqs.get(queue).is_some_and(|sq| sq.user);
+        let ready = |sq: &objects::Sq| sq.user && sq.state == State::Ready && sq.lane.is_none();
+        let mut all: Vec<u32> = self.objects.sqs.iter().filter(|(_, sq)| user && ready(sq)).map(|(n, _)| n).collect();
+        if !user {
+            all.push(queue);
+        }
+        for number in all {
+            let Some(lane) = self.lanes[1].iter().position(Option::is_none) else { return };
+            if let Some(sq) = self.objects.sqs.get_mut(number) {
+                self.lanes[1][lane] = Some(number);
+                sq.lane = Some(lane as u16);
+            }
+        }
+    }
+
+    /// A word of the initialization segment.
+    fn segment_word(&mut self, at: u64) -> u32 {
+        const FIRMWARE: [u32; 3] = [22, 41, 1000];
+        let [major, minor, sub] = FIRMWARE;
+        let nanoseconds = self.now.0 / 1000;
+        match at {
+            0 => minor << 16 | major,
+            4 => 5 << 16 | sub,
+            0x10 => self.segment.high,
+            0x14 => {
+                let size = command::LOG_ENTRIES << 4 | command::LOG_ENTRY;
+                self.segment.queue as u32 & !0xfff | self.segment.interface << 8 | size
+            }
+            0x230 => major << 24 | minor << 16 | sub,
+            0x1000 => (nanoseconds >> 32) as u32,
+            0x1004 => nanoseconds as u32,
+            0x1010 => {
+                self.segment.health = self.segment.health.wrapping_add(1);
+                self.segment.health
+            }
+            _ => 0,
+        }
+    }
+
+    fn doorbell_page<G: GuestMemory>(&mut self, place: u16, value: u64, io: &mut Io<'_, Due, G>) {
+        let bytes = value.to_le_bytes();
+        match place {
+            0x20 => self.arm(word(&bytes, 0), word(&bytes, 4), io),
+            0x40 | 0x48 => self.event_doorbell(word(&bytes, 0), place == 0x40, io),
+            _ => self.send_doorbell(value, io),
+        }
+    }
+
+    fn clear(&mut self, fx: &mut Effects<'_, Due>) {
+        (self.segment, self.objects, self.steering) = (Segment::default(), Objects::default(), Steering::default());
+        let counters = self.port.counters;
+        self.port = PortRegisters::new(self.gigabits);
+        self.port.counters = counters;
+        self.buffer.clear(fx.now);
+        self.lanes.iter_mut().for_each(|lanes| lanes.fill(None));
+        self.sending.clear();
+        self.in_flight.clear();
+        self.outgoing.clear();
+        self.messages.clear();
+        self.out_of_buffer.clear();
+        (self.writing, self.waiting, self.asks) = (false, 0, Ps::MAX);
+        self.life = self.life.wrapping_add(1);
+        fx.forget();
+        fx.note(Notice::Reset);
+    }
+}
+
+impl Device for Mlx5 {
+    type Event = Due;
+
+    fn queues(&self) -> usize {
+        QUEUES
+    }
+
+    fn ready(&self) -> bool {
+        // Of programs in user space: the kernel's driver is up before them, and beside them.
+        let takes = |rq: &objects::Rq| rq.user && rq.ring.log > 0 && rq.state == State::Ready && rq.posted != rq.taken;
+        self.objects.rqs.iter().any(|(_, rq)| takes(rq))
+    }
+
+    fn read(&mut self, place: Place, data: &mut [u8]) {
+        data.fill(0);
+        if place.bar != 0 || place.offset >= SEGMENT_SIZE || place.offset % 4 != 0 {
+            return;
+        }
+        for (i, part) in data.chunks_mut(4).enumerate() {
+            let value = self.segment_word(place.offset + 4 * i as u64).to_be_bytes();
+            part.copy_from_slice(&value[..part.len()]);
+        }
+    }
+
+    fn write(&mut self, place: Place, data: &[u8], fx: &mut Effects<'_, Due>) {
+        if place.bar != 0 || place.offset % 4 != 0 || data.len() % 4 != 0 || data.len() > 8 {
+            return;
+        }
+        if place.offset >= DOORBELLS {
+            let value = data.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+            fx.defer(Store { place, value });
+            return;
+        }
+        for (i, part) in data.chunks_exact(4).enumerate() {
+            let value = word(part, 0);
+            match place.offset + 4 * i as u64 {
+                0x10 => self.segment.high = value,
+                0x14 => {
+                    self.segment.interface = value >> 8 & 7;
+                    self.segment.queue = u64::from(self.segment.high) << 32 | u64::from(value & !0xfff);
+                }
+                0x18 => fx.at(fx.now, Due::Command { entries: value, life: self.life }),
+                _ => {}
+            }
+        }
+    }
+
+    fn reset(&mut self, fx: &mut Effects<'_, Due>) {
+        self.clear(fx);
+    }
+
+    fn doorbell(&mut self, store: Store, _: &mut Effects<'_, Due>) -> Option<Rung<Due>> {
+        let place = (store.place.offset & 0xfff) as u16;
+        let rings = store.place.bar == 0 && store.place.offset >= DOORBELLS;
+        // Of a request that is copied here only the first word counts.
+        let sends = (0x800..0x1000).contains(&place) && place % 0x100 == 0;
+        if !rings || !sends && !matches!(place, 0x20 | 0x40 | 0x48) {
+            return None;
+        }
+        Some(Rung { event: Due::Doorbell { place, value: store.value }, sends })
+    }
+
+    fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
+        self.now = io.now;
+        self.arrive(packet, io)
+    }
+
+    fn sent<G: GuestMemory>(&mut self, _: u16, _: u32, io: &mut Io<'_, Due, G>) {
+        self.waiting -= self.outgoing.pop_front().unwrap_or_default();
+        self.ask_payload(io);
+    }
+
+    fn event<G: GuestMemory>(&mut self, event: Due, io: &mut Io<'_, Due, G>) {
+        self.now = io.now;
+        match event {
+            Due::Command { entries, life } if life == self.life => self.commands(entries, io),
+            Due::Doorbell { place, value } => self.doorbell_page(place, value, io),
+            Due::ReceiveRecord { queue, epoch } => self.receive_record(queue, epoch, io),
+            Due::LookAgain { queue, epoch } if self.objects.rqs.get(queue).is_some_and(|rq| rq.epoch == epoch) => {
+                self.look_for_requests(queue, io);
+            }
+            Due::Requests { queue, epoch, first, count } => self.take_requests(queue, epoch, (first, count), io),
+            Due::Written { bytes } => self.written(bytes, io),
+            Due::Receive => self.receive(io),
+            Due::SendRecord { queue, epoch } => self.send_record(queue, epoch, io),
+            Due::Blocks { queue, epoch, count } => self.take_blocks(queue, epoch, count, io),
+            Due::Payload { life } if life == self.life => self.payload(io),
+            Due::Ask => self.ask_again(io),
+            Due::Period { cq, timer } => self.period_ends(io.now, cq, timer, io),
+            Due::Message { vector } => self.message(vector, io),
+            _ => {} // of an earlier life
+        }
+    }
+
+    fn has_message(&mut self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    fn take_message(&mut self) -> Option<u16> {
+        self.messages.pop_front()
+    }
+
+    fn polled(&self) -> Vec<Polled> {
+        let ring = |(_, rq): (u32, &objects::Rq)| {
+            let queue = rq.lane.filter(|_| rq.state == State::Ready)?;
+            let ring = &self.objects.cqs.get(rq.cq)?.ring;
+            let bytes = ring.pages.piece(u64::from(ring.entries()) << ring.stride)?;
+            Some(Polled::whole(bytes, 1 << ring.stride, queue))
+        };
+        self.objects.rqs.iter().filter_map(ring).collect()
+    }
+
+    fn stats(&self, (r, t): (ReceiveStats, TransmitStats)) -> (ReceiveStats, TransmitStats) {
+        let [received, sent] = self.fetched;
+        (
+            ReceiveStats {
+                descriptor_fetches: received.0,
+                descriptors_fetched: received.1,
+                fifo_peak: self.buffer.peak,
+                fifo_level: self.buffer.level,
+                fifo_level_ps: self.buffer.level_ps,
+                buffer_faults: self.faults,
+                ..r
+            },
+            TransmitStats { descriptor_fetches: sent.0, descriptors_fetched: sent.1, ..t },
+        )
+    }
+
+    fn queue_stats(&self, queue: u16, (r, t): (RxQueueStats, TxQueueStats)) -> (RxQueueStats, TxQueueStats) {
+        let at = usize::from(queue);
+        let rq = self.lanes[0].get(at).copied().flatten().and_then(|n| self.objects.rqs.get(n));
+        let sq = self.lanes[1].get(at).copied().flatten().and_then(|n| self.objects.sqs.get(n));
+        let free = rq.map_or(0, |rq| rq.posted.wrapping_sub(rq.taken).into());
+        let level = sq.map_or(0, |sq| sq.posted.wrapping_sub(sq.parsed).into());
+        (RxQueueStats { free, ..r }, TxQueueStats { level, ..t })
+    }
+
+    fn is_on(&self, queue: u16) -> bool {
+        self.lanes.iter().any(|lanes| lanes.get(usize::from(queue)).is_some_and(Option::is_some))
+    }
+
+    fn fifo(&self) -> (u64, u64) {
+        (self.buffer.used(), self.buffer.frames() as u64 + u64::from(self.writing))
+    }
+}

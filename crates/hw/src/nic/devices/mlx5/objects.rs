@@ -1,0 +1,528 @@
+//! Objects that a driver makes by commands: numbers, lists of pages, memory keys, queues of all kinds.
+
+use super::fields::{double, get, half, number, word};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use wiretime_base::Ps;
+
+/// Objects of a kind, by number. The lowest free number is given first.
+#[derive(Debug)]
+pub struct Numbered<T> {
+    first: u32,
+    list: Vec<Option<T>>,
+}
+
+/// Most objects of a kind: beyond it a command fails for want of resources.
+const MOST: usize = 1 << 16;
+
+impl<T> Numbered<T> {
+    /// None yet; the first gets this number.
+    pub fn from(first: u32) -> Self {
+        Self { first, list: Vec::new() }
+    }
+
+    /// Adds one; none, where there are too many.
+    pub fn add(&mut self, object: T) -> Option<u32> {
+        let at = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
+        if at >= MOST {
+            return None;
+        }
+        if at == self.list.len() {
+            self.list.push(None);
+        }
+        self.list[at] = Some(object);
+        Some(self.first + at as u32)
+    }
+
+    #[inline]
+    fn at(&self, number: u32) -> usize {
+        number.wrapping_sub(self.first) as usize
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        self.list.get(self.at(number))?.as_ref()
+    }
+
+    /// The same.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        let at = self.at(number);
+        self.list.get_mut(at)?.as_mut()
+    }
+
+    /// Takes it away.
+    pub fn remove(&mut self, number: u32) -> Option<T> {
+        let at = self.at(number);
+        self.list.get_mut(at)?.take()
+    }
+
+    /// All, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.list.iter().zip(self.first..).filter_map(|(o, n)| Some((n, o.as_ref()?)))
+    }
+}
+
+/// Memory of an object: pages of one size.
+#[derive(Clone, Debug, Default)]
+pub struct Pages {
+    log: u32,
+    offset: u64,
+    list: Vec<u64>,
+}
+
+impl Pages {
+    /// Pages of so many bytes (their logarithm), of whose first so many are skipped; their list as a command has it.
+    #[must_use]
+    pub fn new(log: u32, offset: u64, list: &[u8]) -> Self {
+        let list = list.chunks_exact(8).map(|p| double(p, 0) & !0xfff).collect();
+        Self { log: log.clamp(12, 40), offset, list }
+    }
+
+    /// The same memory, from further on.
+    #[must_use]
+    pub fn from(&self, offset: u64) -> Self {
+        Self { offset: self.offset.wrapping_add(offset), ..self.clone() }
+    }
+
+    /// Where a byte of it is.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, offset: u64) -> Option<u64> {
+        let offset = self.offset.checked_add(offset)?;
+        let page = self.list.get(usize::try_from(offset >> self.log).ok()?)?;
+        Some(page + (offset & ((1 << self.log) - 1)))
+    }
+
+    /// So many bytes of it, where they are one piece.
+    #[must_use]
+    pub fn piece(&self, bytes: u64) -> Option<Range<u64>> {
+        let start = self.at(0)?;
+        let step = 1 << self.log;
+        let whole = (0..bytes).step_by(step).all(|at| self.at(at) == Some(start + at));
+        (whole && self.at(bytes.checked_sub(1)?) == Some(start + bytes - 1)).then_some(start..start + bytes)
+    }
+
+    /// Bytes from an offset on to the end of its page.
+    #[inline]
+    #[must_use]
+    pub fn rest(&self, offset: u64) -> u64 {
+        (1 << self.log) - (self.offset.wrapping_add(offset) & ((1 << self.log) - 1))
+    }
+}
+
+/// What a memory key translates.
+#[derive(Clone, Debug)]
+pub enum Translation {
+    /// Addresses are physical.
+    Physical,
+    /// A list of pages of one size.
+    Pages { log: u32, list: Vec<u64> },
+    /// Pieces of other keys, of one size.
+    Keys { log: u32, list: Vec<(u32, u64)> },
+}
+
+/// A memory key.
+#[derive(Clone, Debug)]
+pub struct Mkey {
+    /// Its low byte, which every use repeats.
+    pub low: u8,
+    pub start: u64,
+    /// Bytes; all, where it has no end.
+    pub length: u64,
+    pub free: bool,
+    pub translation: Translation,
+}
+
+/// Most entries of a translation.
+pub const ENTRIES_MOST: usize = 1 << 20;
+
+impl Mkey {
+    /// As a command's context and list have it.
+    #[must_use]
+    pub fn of(c: &[u8], list: &[u8]) -> Self {
+        let log = (get(c, 474, 6) as u32).clamp(12, 40);
+        let mode = get(c, 3, 3) << 2 | get(c, 22, 2);
+        let entries = (word(c, 0x34) as usize).saturating_mul(2).min(ENTRIES_MOST);
+        let translation = match mode {
+            1 => {
+                let mut pages: Vec<u64> = list.chunks_exact(8).map(|p| double(p, 0) & !0xfff).collect();
+                pages.resize(entries.max(pages.len()), 0);
+                Translation::Pages { log, list: pages }
+            }
+            2 | 3 => {
+                let keys = |k: &[u8]| (word(k, 4), double(k, 8));
+                let mut all: Vec<_> = list.chunks_exact(16).map(keys).collect();
+                all.resize((entries / 2).max(all.len()), (0, 0));
+                Translation::Keys { log, list: all }
+            }
+            _ => Translation::Physical,
+        };
+        let endless = get(c, 96, 1) != 0;
+        let length = if endless { u64::MAX } else { double(c, 0x18) };
+        Self {
+            low: c.get(7).copied().unwrap_or(0),
+            start: double(c, 0x10),
+            length,
+            free: get(c, 1, 1) != 0,
+            translation,
+        }
+    }
+}
+
+/// Where a doorbell record and a ring are.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    pub pages: Pages,
+    /// Logarithms of entries, and of an entry's bytes.
+    pub log: u32,
+    pub stride: u32,
+    pub record: u64,
+}
+
+impl Ring {
+    /// Entries.
+    #[must_use]
+    pub fn entries(&self) -> u32 {
+        1 << self.log
+    }
+
+    /// Where an entry is, by any count of entries.
+    #[must_use]
+    pub fn entry(&self, index: u32) -> Option<u64> {
+        self.pages.at(u64::from(index & (self.entries() - 1)) << self.stride)
+    }
+}
+
+/// A state of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    #[default]
+    Reset,
+    Ready,
+    Error,
+}
+
+impl State {
+    /// Of its number.
+    #[must_use]
+    pub fn of(number: u8) -> Self {
+        match number {
+            1 => Self::Ready,
+            3 => Self::Error,
+            _ => Self::Reset,
+        }
+    }
+}
+
+/// A queue of events.
+#[derive(Debug, Default)]
+pub struct Eq {
+    pub ring: Ring,
+    pub vector: u16,
+    pub mask: u64,
+    pub produced: u32,
+    pub consumed: u32,
+    pub armed: bool,
+}
+
+/// A queue of completions.
+#[derive(Debug, Default)]
+pub struct Cq {
+    pub ring: Ring,
+    pub eq: u32,
+    pub produced: u32,
+    /// Software wants to hear of what comes behind this.
+    pub armed: Option<u32>,
+    /// Moderation: an event at so many completions, or so long after the first (or, `last`, the last) of them.
+    pub count: u16,
+    pub period: Ps,
+    pub restarts: bool,
+    pub unreported: u16,
+    pub timer: u32,
+    pub timing: bool,
+}
+
+/// A piece of memory that a work request names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    pub length: u32,
+    pub key: u32,
+    pub address: u64,
+}
+
+impl Segment {
+    /// As it stands in a work request.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { length: word(bytes, 0), key: word(bytes, 4), address: double(bytes, 8) }
+    }
+}
+
+/// Pieces of a receive request, at most.
+pub const SEGMENTS: usize = 16;
+
+/// A receive request that is here.
+#[derive(Clone, Copy, Debug)]
+pub struct Posted {
+    /// Its entry.
+    pub index: u16,
+    pub segments: [Segment; SEGMENTS],
+    pub count: u8,
+}
+
+/// How a receive queue takes packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A request a packet, in order.
+    #[default]
+    Cyclic,
+    /// The same, each naming the next.
+    Linked,
+    /// Many packets a request, each from a stride on.
+    Striding { linked: bool, strides: u32, stride: u32, shift: u32 },
+}
+
+/// A queue of receive requests.
+#[derive(Debug, Default)]
+pub struct Rq {
+    pub state: State,
+    pub kind: Kind,
+    pub ring: Ring,
+    pub cq: u32,
+    pub counter: u32,
+    /// A user context made it, not the kernel.
+    pub user: bool,
+    /// Its number in the books, once it has got a packet.
+    pub lane: Option<u16>,
+    /// Counts of requests: posted as far as is known, read or being read, used up.
+    pub posted: u16,
+    pub fetched: u16,
+    pub taken: u16,
+    /// Of linked ones: which entry is next to be read.
+    pub next: u16,
+    pub held: VecDeque<Posted>,
+    pub fetching: u16,
+    /// The doorbell record is being read; it has been since a packet waits.
+    pub looking: bool,
+    pub looked: bool,
+    /// Strides used of the request at the front.
+    pub used: u32,
+    pub epoch: u32,
+}
+
+/// A queue of send requests.
+#[derive(Debug, Default)]
+pub struct Sq {
+    pub state: State,
+    pub ring: Ring,
+    pub cq: u32,
+    /// As of a receive queue; it has sent a packet.
+    pub user: bool,
+    pub lane: Option<u16>,
+    /// Counts of basic blocks of 64 bytes: posted, read or being read, here, worked on.
+    pub posted: u16,
+    pub fetched: u16,
+    pub here: u16,
+    pub parsed: u16,
+    /// Packets of requests that are here.
+    pub work: VecDeque<super::send::Work>,
+    /// When the last doorbell came, and from when on another packet can be taken.
+    pub rung: Ps,
+    pub ready: Ps,
+    pub epoch: u32,
+}
+
+/// A ring and its record as a command's context of a work queue has them.
+#[must_use]
+pub fn work_ring(wq: &[u8], list: &[u8], umems: &Numbered<Pages>, log: u32) -> Option<Ring> {
+    let pages = if get(wq, 289, 1) != 0 {
+        umems.get(word(wq, 0x2c))?.from(double(wq, 0x30))
+    } else {
+        Pages::new(12 + get(wq, 275, 5) as u32, get(wq, 43, 5) * 64, list)
+    };
+    let record = double(wq, 0x10);
+    let record = if get(wq, 288, 1) != 0 { umems.get(word(wq, 0x28))?.at(record)? } else { record };
+    let entries = get(wq, 283, 5) as u32;
+    (entries <= 16).then_some(Ring { pages, log: entries, stride: log, record })
+}
+
+/// Where packets of a kind go: to one queue, or to one of a table by their hash.
+pub struct Tir {
+    pub queue: u32,
+    /// Indirect: the table.
+    pub table: Option<u32>,
+    pub hash: crate::nic::blocks::toeplitz::Toeplitz,
+    pub hashes: bool,
+    pub selector: u32,
+}
+
+impl Tir {
+    /// As a command's context has it.
+    #[must_use]
+    pub fn of(c: &[u8]) -> Self {
+        let mut key = [0; 40];
+        if let Some(there) = c.get(0x28..0x50) {
+            key.copy_from_slice(there);
+        }
+        Self {
+            queue: number(c, 0x1c),
+            table: (get(c, 32, 4) == 1).then(|| number(c, 0x20)),
+            hash: crate::nic::blocks::toeplitz::Toeplitz::new(&key),
+            hashes: get(c, 288, 4) == 2,
+            selector: word(c, 0x50),
+        }
+    }
+}
+
+/// Everything.
+pub struct Objects {
+    pub umems: Numbered<Pages>,
+    pub keys: Numbered<Mkey>,
+    pub eqs: Numbered<Eq>,
+    pub cqs: Numbered<Cq>,
+    pub rqs: Numbered<Rq>,
+    pub sqs: Numbered<Sq>,
+    pub tirs: Numbered<Tir>,
+    pub tables: Numbered<Vec<u32>>,
+    /// What has a number and nothing else: by what makes it.
+    pub plain: BTreeMap<u16, Numbered<()>>,
+    /// Where completions of commands go.
+    pub command_eq: Option<u32>,
+}
+
+impl Default for Objects {
+    fn default() -> Self {
+        Self {
+            umems: Numbered::from(1),
+            keys: Numbered::from(0x100),
+            eqs: Numbered::from(1),
+            cqs: Numbered::from(64),
+            rqs: Numbered::from(0x100),
+            sqs: Numbered::from(0x4000),
+            tirs: Numbered::from(0x10),
+            tables: Numbered::from(1),
+            plain: BTreeMap::new(),
+            command_eq: None,
+        }
+    }
+}
+
+impl Objects {
+    /// Calls `each` with pieces of physical memory that make up a segment; false where its key does not cover it.
+    pub fn translate(&self, s: Segment, each: &mut impl FnMut(u64, u32)) -> bool {
+        self.translated(s, 0, each)
+    }
+
+    fn translated(&self, s: Segment, depth: u32, each: &mut impl FnMut(u64, u32)) -> bool {
+        let Some(key) = self.keys.get(s.key >> 8).filter(|k| u32::from(k.low) == s.key & 0xff && !k.free) else {
+            return false;
+        };
+        let (log, most) = match &key.translation {
+            Translation::Physical => {
+                each(s.address, s.length);
+                return true;
+            }
+            Translation::Pages { log, list } => (*log, list.len()),
+            Translation::Keys { log, list } => (*log, list.len()),
+        };
+        let Some(mut at) = s.address.checked_sub(key.start) else { return false };
+        let end = at.checked_add(s.length.into());
+        if end.is_none_or(|end| end > key.length) || depth > 2 {
+            return false;
+        }
+        // Pages are counted from that which the start is in.
+        at += key.start & ((1 << log) - 1);
+        let mut rest = s.length;
+        while rest > 0 {
+            let (entry, within) = ((at >> log) as usize, at & ((1 << log) - 1));
+            let piece = u64::from(rest).min((1 << log) - within) as u32;
+            if entry >= most {
+                return false;
+            }
+            let good = match &key.translation {
+                Translation::Pages { list, .. } if list[entry] != 0 => {
+                    each(list[entry] + within, piece);
+                    true
+                }
+                Translation::Keys { list, .. } if list[entry].0 != 0 => {
+                    let (key, address) = list[entry];
+                    let s = Segment { length: piece, key, address: address.wrapping_add(within) };
+                    self.translated(s, depth + 1, each)
+                }
+                _ => false,
+            };
+            if !good {
+                return false;
+            }
+            at += u64::from(piece);
+            rest -= piece;
+        }
+        true
+    }
+
+    /// A number for what has nothing else.
+    pub fn plain(&mut self, kind: u16, first: u32) -> Option<u32> {
+        self.plain.entry(kind).or_insert_with(|| Numbered::from(first)).add(())
+    }
+}
+
+/// Bits of a hash's selector.
+pub const SOURCE: u32 = 1;
+pub const DESTINATION: u32 = 2;
+pub const SOURCE_PORT: u32 = 4;
+pub const DESTINATION_PORT: u32 = 8;
+
+/// A half word of a doorbell record in memory, as the device reads it.
+#[must_use]
+pub fn count_of(record: &[u8; 4]) -> u16 {
+    half(record, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_again() {
+        let mut n = Numbered::from(16);
+        assert_eq!((n.add('a'), n.add('b'), n.add('c')), (Some(16), Some(17), Some(18)));
+        assert_eq!((n.remove(17), n.remove(17), n.get(17)), (Some('b'), None, None));
+        assert_eq!((n.add('d'), n.get(0), n.get(99)), (Some(17), None, None));
+        assert_eq!(n.iter().map(|(i, _)| i).collect::<Vec<_>>(), [16, 17, 18]);
+    }
+
+    fn list(pages: &[u64]) -> Vec<u8> {
+        pages.iter().flat_map(|p| p.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn pages_need_not_follow_each_other() {
+        let p = Pages::new(12, 0x100, &list(&[0x5000, 0x9000]));
+        assert_eq!((p.at(0), p.at(0xeff), p.at(0xf00), p.at(0x1f00)), (Some(0x5100), Some(0x5fff), Some(0x9000), None));
+        assert_eq!((p.piece(0xf00), p.piece(0xf01)), (Some(0x5100..0x6000), None));
+        let p = Pages::new(12, 0, &list(&[0x5000, 0x6000]));
+        assert_eq!((p.piece(0x2000), p.from(0x1000).at(4), p.rest(0x10)), (Some(0x5000..0x7000), Some(0x6004), 0xff0));
+    }
+
+    #[test]
+    fn every_access_lies_in_a_living_key() {
+        let mut o = Objects::default();
+        let key = |start, length, translation| Mkey { low: 7, start, length, free: false, translation };
+        let pages = Translation::Pages { log: 12, list: vec![0x10000, 0x30000] };
+        let number = o.keys.add(key(0x8000, 0x1800, pages)).unwrap();
+        let name = number << 8 | 7;
+        let mut found = Vec::new();
+        let mut ask = |key, address, length| {
+            found.clear();
+            let good = o.translate(Segment { length, key, address }, &mut |at, n| found.push((at, n)));
+            (good, found.clone())
+        };
+        assert_eq!(ask(name, 0x8ff0, 0x20), (true, vec![(0x10ff0, 0x10), (0x30000, 0x10)]));
+        assert!(!ask(name, 0x97f0, 0x20).0 && !ask(name, 0x7fff, 1).0, "beyond its ends");
+        assert!(!ask(name + 1, 0x8000, 1).0 && !ask(5 << 8, 0x8000, 1).0, "another, or none");
+        o.keys.get_mut(number).unwrap().free = true;
+        assert!(!o.translate(Segment { length: 1, key: name, address: 0x8000 }, &mut |_, _| ()));
+    }
+}

@@ -1,0 +1,459 @@
+//! Receiving: frames wait in the packet buffer, find their queue by steering and hash, take a request each (or strides of
+//! one), are written, and are told of by a completion. Requests are read ahead, several a read; how many there are stands in
+//! a record in memory, which is read when few are left. A packet whose queue has none is dropped (`out_of_buffer`); one that
+//! finds the buffer full is discarded by the port (`rx_discards_phy`).
+//!
+//! Left out: copies of a packet to several queues (the first gets it), VLAN stripping, LRO, compressed completions.
+
+use super::events::{own, ENTRY, RECEIVED};
+use super::execute::END_KEY;
+use super::fields::{half, place};
+use super::objects::{
+    count_of, Kind, Posted, Segment, State, Tir, DESTINATION, DESTINATION_PORT, SEGMENTS, SOURCE, SOURCE_PORT,
+};
+use super::steering::headers;
+use super::{Due, Mlx5};
+use crate::memory::GuestMemory;
+use crate::nic::blocks::checks::{self, L3, L4};
+use crate::nic::device::Io;
+use crate::nic::notice::{Notice, Refusal};
+use crate::requester::{Moves, Purpose, Side};
+use crate::wire::{Packet, FCS};
+use wiretime_base::Ps;
+
+/// A frame in the packet buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    packet: Packet,
+    queue: u32,
+    epoch: u32,
+    tag: u32,
+    hash: u32,
+    hashed: u8,
+}
+
+/// The input of a receive hash, and what of it there is, as a completion says it.
+fn hash_input(tir: &Tir, f: &[u8], input: &mut [u8; 36]) -> (usize, u8) {
+    let (l, s) = (checks::layout(f), tir.selector);
+    let mut length = 0;
+    let mut add = |bytes: Option<&[u8]>| {
+        let bytes = bytes.unwrap_or_default();
+        if length + bytes.len() <= input.len() {
+            input[length..length + bytes.len()].copy_from_slice(bytes);
+            length += bytes.len();
+        }
+    };
+    let mut kind = 0;
+    let (source, destination) = match l.l3 {
+        L3::V4 => (26..30, 30..34),
+        L3::V6 => (22..38, 38..54),
+        L3::None => return (0, 0),
+    };
+    if s & (SOURCE | DESTINATION) != 0 {
+        kind |= if l.l3 == L3::V4 { 1 << 2 } else { 2 << 2 };
+    }
+    if s & SOURCE != 0 {
+        add(f.get(source));
+    }
+    if s & DESTINATION != 0 {
+        add(f.get(destination));
+    }
+    let ports = match l.l4 {
+        L4::Tcp => 1,
+        L4::Udp => 2,
+        L4::None => 0,
+    };
+    if ports != 0 && s & (SOURCE_PORT | DESTINATION_PORT) != 0 {
+        kind |= ports << 6;
+        if s & SOURCE_PORT != 0 {
+            add(f.get(l.transport..l.transport + 2));
+        }
+        if s & DESTINATION_PORT != 0 {
+            add(f.get(l.transport + 2..l.transport + 4));
+        }
+    }
+    (length, kind)
+}
+
+/// What a completion says of a frame's protocols and checksums: bytes 0x1c and 0x1d.
+fn found(f: &[u8]) -> [u8; 2] {
+    let c = checks::check(f);
+    let l3 = [0, 2, 1][c.l3 as usize];
+    let l4 = [0, 2, 1][c.l4 as usize];
+    let good3 = c.l3 != L3::None && !c.l3_bad;
+    let good4 = c.l4_checked && !c.l4_bad;
+    [1 | u8::from(good3) << 1 | u8::from(good4) << 2, l4 << 4 | l3 << 2]
+}
+
+impl Mlx5 {
+    /// The queue that a frame goes to, with tag and hash.
+    fn receiver(&self, packet: &Packet, f: &[u8]) -> Option<(Option<u32>, Stored)> {
+        let mut place = None;
+        self.steering.steer(&headers(f), |tir, tag| place = place.or(Some((tir, tag))));
+        let (number, tag) = place?;
+        let tir = self.objects.tirs.get(number)?;
+        let (mut hash, mut hashed) = (0, 0);
+        if tir.hashes {
+            let mut input = [0; 36];
+            let (length, kind) = hash_input(tir, f, &mut input);
+            (hash, hashed) = (tir.hash.hash(&input[..length]), kind);
+        }
+        let queue = match tir.table {
+            Some(table) => {
+                let list = self.objects.tables.get(table)?;
+                *list.get(hash as usize % list.len().max(1))?
+            }
+            None => tir.queue,
+        };
+        let epoch = self.objects.rqs.get(queue).filter(|rq| rq.state == State::Ready)?.epoch;
+        Some((tir.table, Stored { packet: *packet, queue, epoch, tag, hash, hashed }))
+    }
+
+    /// A frame has come from the wire.
+    pub(super) fn arrive<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
+        let now = io.now;
+        let f = io.mac.frame(packet);
+        self.port.counters.received += 1;
+        self.port.counters.received_bytes += u64::from(packet.length);
+        self.port.counters.multicast += u64::from(f.first().is_some_and(|b| b & 1 != 0));
+        let Some((table, stored)) = self.receiver(packet, f) else {
+            self.steered_nowhere += 1;
+            io.note(Notice::Filtered(*packet));
+            return false;
+        };
+        if self.objects.rqs.get(stored.queue).is_some_and(|rq| rq.lane.is_none()) {
+            self.receives_first(table, stored.queue, io);
+        }
+        let lane = self.lane_of(stored.queue);
+        if !self.buffer.has_room(packet.length.into()) {
+            self.buffer.refuse();
+            self.port.counters.discarded += 1;
+            let culprit = self.buffer.front().map_or(stored.queue, |s| s.queue);
+            let ring = self.objects.rqs.get(culprit).map_or(0, |rq| rq.ring.entries());
+            let why = Refusal { culprit: self.lane_of(culprit), fifo: true, ring, ..Refusal::default() };
+            io.note(Notice::Refused { packet: *packet, queue: lane, why });
+            return false;
+        }
+        self.buffer.push(now, packet.length.into(), stored);
+        io.note(Notice::Stored { packet: *packet, queue: lane, fifo: self.buffer.used() });
+        self.receive(io);
+        true
+    }
+
+    fn lane_of(&self, queue: u32) -> u16 {
+        self.objects.rqs.get(queue).and_then(|rq| rq.lane).unwrap_or(0)
+    }
+
+    /// Packets leave the buffer, as far as they can.
+    pub(super) fn receive<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        while !self.writing {
+            let Some(&stored) = self.buffer.front() else { return };
+            let number = stored.queue;
+            let alive = |rq: &&mut super::objects::Rq| rq.state == State::Ready && rq.epoch == stored.epoch;
+            let Some(rq) = self.objects.rqs.get_mut(number).filter(alive) else {
+                self.buffer.pop();
+                io.note(Notice::Lost { id: stored.packet.id });
+                self.release(now, stored.packet.length, io);
+                continue;
+            };
+            if !rq.held.is_empty() {
+                self.deliver(stored, io);
+                continue;
+            }
+            if rq.fetching > 0 || rq.fetched != rq.posted {
+                self.fetch_requests(number, io);
+                return;
+            }
+            if !rq.looked {
+                self.look_for_requests(number, io);
+                return;
+            }
+            // The record has been read since it waits, and there is none.
+            rq.looked = false;
+            self.buffer.pop();
+            self.drop_for_want(stored, io);
+        }
+    }
+
+    fn drop_for_want<G: GuestMemory>(&mut self, stored: Stored, io: &mut Io<'_, Due, G>) {
+        let (queue, packet, now) = (self.lane_of(stored.queue), stored.packet, io.now);
+        if let Some(rq) = self.objects.rqs.get(stored.queue) {
+            *self.out_of_buffer.entry(rq.counter).or_default() += 1;
+            let fifo = !self.buffer.has_room(packet.length.into());
+            let why =
+                Refusal { culprit: queue, fifo, starved: true, empty: true, ring: rq.ring.entries(), stored: true };
+            io.note(Notice::Refused { packet, queue, why });
+        }
+        self.release(now, packet.length, io);
+    }
+
+    fn release<G>(&mut self, t: Ps, bytes: u32, io: &mut Io<'_, Due, G>) {
+        if self.buffer.release(t, bytes.into()) {
+            io.tell(t, Notice::Drained);
+        }
+    }
+
+    /// The buffer is looked at again soon.
+    pub(super) fn receive_later<G>(&mut self, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        io.at(now, Due::Receive);
+    }
+
+    /// The record of a queue's requests is read.
+    pub(super) fn look_for_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| !rq.looking && rq.state == State::Ready) else {
+            return;
+        };
+        rq.looking = true;
+        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(0), Moves::Descriptors);
+        let (record, epoch) = (rq.ring.record, rq.epoch);
+        let until = io.read(now, record, 4, purpose);
+        io.at(until, Due::ReceiveRecord { queue: number, epoch });
+    }
+
+    /// It is here.
+    pub(super) fn receive_record<G: GuestMemory>(&mut self, number: u32, epoch: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
+        let mut record = [0; 4];
+        self.faults += u64::from(!io.guest.read(rq.ring.record, &mut record));
+        (rq.looking, rq.looked) = (false, true);
+        let posted = count_of(&record);
+        // More than the ring holds cannot be.
+        let most = u32::from(posted.wrapping_sub(rq.taken)) <= rq.ring.entries();
+        let new = if most { posted.wrapping_sub(rq.posted) } else { 0 };
+        if new > 0 {
+            rq.looked = false;
+            let available = u32::from(rq.posted.wrapping_sub(rq.taken));
+            rq.posted = posted;
+            if let Some(queue) = rq.lane {
+                io.tell(now, Notice::Replenished { queue, count: new.into(), available });
+            }
+        } else if rq.posted == 0 && rq.taken == 0 && rq.ring.log > 0 {
+            // Nothing has ever been posted: its driver is about to.
+            io.at(now + FIRST_LOOKS, Due::LookAgain { queue: number, epoch });
+        }
+        self.fetch_requests(number, io);
+        self.receive(io);
+    }
+
+    /// Requests are read ahead, where some are posted and few are here.
+    pub(super) fn fetch_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let ahead = self.requests_ahead;
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.state == State::Ready) else { return };
+        let here = rq.held.len() as u16 + rq.fetching;
+        if here > ahead / 2 {
+            return;
+        }
+        let posted = rq.posted.wrapping_sub(rq.fetched);
+        if posted == 0 {
+            // Few are left: have there been more?
+            if !rq.looked {
+                self.look_for_requests(number, io);
+            }
+            return;
+        }
+        let linked = matches!(rq.kind, Kind::Linked | Kind::Striding { linked: true, .. });
+        let first = if linked { u32::from(rq.next) } else { u32::from(rq.fetched) };
+        let first = first & (rq.ring.entries() - 1);
+        let offset = u64::from(first) << rq.ring.stride;
+        let to_end = rq.ring.entries() - first;
+        let of_page = (rq.ring.pages.rest(offset) >> rq.ring.stride).max(1) as u32;
+        let count = if linked { 1 } else { u32::from(posted.min(ahead - here)).min(to_end).min(of_page) };
+        let Some(address) = rq.ring.entry(first) else {
+            self.faults += 1;
+            return;
+        };
+        rq.fetching += count as u16;
+        rq.fetched = rq.fetched.wrapping_add(count as u16);
+        let (bytes, epoch) = (u64::from(count) << rq.ring.stride, rq.epoch);
+        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(0), Moves::Descriptors);
+        if linked {
+            let mut next = [0; 4];
+            self.faults += u64::from(!io.guest.read(address, &mut next));
+            rq.next = half(&next, 2);
+        }
+        self.fetched[0].0 += 1;
+        self.fetched[0].1 += u64::from(count);
+        let until = io.read(now, address, bytes, purpose);
+        io.at(until, Due::Requests { queue: number, epoch, first: first as u16, count: count as u16 });
+    }
+
+    /// Requests are here.
+    pub(super) fn take_requests<G: GuestMemory>(
+        &mut self,
+        number: u32,
+        epoch: u32,
+        (first, count): (u16, u16),
+        io: &mut Io<'_, Due, G>,
+    ) {
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
+        rq.fetching -= count;
+        for index in first..first + count {
+            let (posted, buffer) = self.request(number, index, io);
+            if let Some(buffer) = buffer {
+                io.note(Notice::Offered { buffer });
+            }
+            if let Some(rq) = self.objects.rqs.get_mut(number) {
+                rq.held.push_back(posted);
+            }
+        }
+        self.fetch_requests(number, io);
+        self.receive(io);
+    }
+
+    /// A request as it stands in memory, and where its buffer is, of queues that count.
+    fn request<G: GuestMemory>(&mut self, number: u32, index: u16, io: &Io<'_, Due, G>) -> (Posted, Option<u64>) {
+        let mut posted = Posted { index, segments: [Segment::default(); SEGMENTS], count: 0 };
+        let Some(rq) = self.objects.rqs.get(number) else { return (posted, None) };
+        let skip = if matches!(rq.kind, Kind::Linked | Kind::Striding { linked: true, .. }) { 16 } else { 0 };
+        let mut bytes = [0; 16 * SEGMENTS + 16];
+        let size = (1usize << rq.ring.stride).min(bytes.len());
+        let there = rq.ring.entry(index.into()).is_some_and(|at| io.guest.read(at, &mut bytes[..size]));
+        self.faults += u64::from(!there);
+        for part in bytes[skip.min(size)..size].chunks_exact(16).take(SEGMENTS) {
+            let s = Segment::of(part);
+            if s.key == END_KEY {
+                break;
+            }
+            posted.segments[usize::from(posted.count)] = s;
+            posted.count += 1;
+        }
+        let mut buffer = None;
+        if rq.lane.is_some() {
+            self.objects.translate(posted.segments[0], &mut |at, _| buffer = buffer.or(Some(at)));
+        }
+        (posted, buffer)
+    }
+
+    /// The packet at the front of the buffer is written, and told of.
+    fn deliver<G: GuestMemory>(&mut self, stored: Stored, io: &mut Io<'_, Due, G>) {
+        let (now, number) = (io.now, stored.queue);
+        let Some(rq) = self.objects.rqs.get_mut(number) else { return };
+        let Some(&posted) = rq.held.front() else { return };
+        let length = stored.packet.length.saturating_sub(FCS);
+        let mut entry = [0; ENTRY];
+        let (mut from, mut counter, mut count) = (0, rq.taken, length);
+        match rq.kind {
+            Kind::Striding { strides, stride, shift, .. } => {
+                let needs = (length + shift).div_ceil(stride);
+                if rq.used + needs > strides {
+                    // The rest of the request is given up, and software is told.
+                    let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
+                    (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
+                    rq.held.pop_front();
+                    let impossible = needs > strides;
+                    if rest > 0 && used > 0 {
+                        place(&mut entry, 2, &posted.index.to_be_bytes());
+                        place(&mut entry, 0x18, &number.to_be_bytes());
+                        place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
+                        place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
+                        entry[ENTRY - 1] = RECEIVED << 4;
+                        self.complete(now, cq, &mut entry, own(Moves::Completions), io);
+                    }
+                    if impossible {
+                        self.buffer.pop();
+                        self.drop_for_want(stored, io);
+                    }
+                    return;
+                }
+                from = rq.used * stride + shift;
+                counter = rq.used as u16;
+                count = needs << 16 | length;
+                place(&mut entry, 2, &posted.index.to_be_bytes());
+                rq.used += needs;
+                if rq.used >= strides {
+                    (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
+                    rq.held.pop_front();
+                }
+            }
+            Kind::Cyclic | Kind::Linked => {
+                rq.held.pop_front();
+                rq.taken = rq.taken.wrapping_add(1);
+            }
+        }
+        // A packet that finds none of its queue's requests looks at the record once more.
+        rq.looked = false;
+        let (lane, cq) = (rq.lane, rq.cq);
+        self.buffer.pop();
+        if !self.scatter(&posted, from, length) {
+            self.receive_error(now, number, counter, io);
+            io.note(Notice::Lost { id: stored.packet.id });
+            self.release(now, stored.packet.length, io);
+            return;
+        }
+        let purpose = |moves| Purpose::new(Side::Receive, lane.unwrap_or(0), moves);
+        io.note(Notice::Started { id: stored.packet.id });
+        let begin = now + self.packet_latency;
+        let (mut left, mut done) = (begin, 0);
+        for &(address, bytes) in &self.pieces {
+            let part = done..done + bytes as usize;
+            done = part.end;
+            (left, _) = io.write_frame(begin, address, (&stored.packet, part), purpose(Moves::Payload));
+        }
+        let buffer = self.pieces.first().map_or(0, |p| p.0);
+        if let Some(queue) = lane {
+            io.tell(left, Notice::Delivered { id: stored.packet.id, queue, buffer });
+        }
+        let f = io.mac.frame(&stored.packet);
+        place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
+        entry[0x10] = stored.hashed;
+        place(&mut entry, 0x14, &checks::sum(f.get(14..).unwrap_or_default(), 0).to_be_bytes());
+        place(&mut entry, 0x18, &number.to_be_bytes());
+        entry[0x1c..0x1e].copy_from_slice(&found(f));
+        place(&mut entry, 0x2c, &count.to_be_bytes());
+        place(&mut entry, 0x30, &(left.0 / 1000).to_be_bytes());
+        place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
+        place(&mut entry, 0x3c, &counter.to_be_bytes());
+        entry[ENTRY - 1] = RECEIVED << 4;
+        let told = self.complete(left, cq, &mut entry, purpose(Moves::Completions), io);
+        match (told, lane) {
+            (Some((visible, index)), Some(queue)) => {
+                io.tell(visible, Notice::Completed { queue, entry: index, packet: Some(stored.packet.id) });
+            }
+            (None, _) => self.lost_completion(left, cq, io),
+            _ => {}
+        }
+        self.received.delivered += 1;
+        self.writing = true;
+        io.at(left, Due::Written { bytes: stored.packet.length });
+        self.fetch_requests(number, io);
+    }
+
+    /// A packet has left for memory.
+    pub(super) fn written<G: GuestMemory>(&mut self, bytes: u32, io: &mut Io<'_, Due, G>) {
+        self.writing = false;
+        self.release(io.now, bytes, io);
+        io.note(Notice::Fifo { bytes: self.buffer.used() });
+        self.receive(io);
+    }
+
+    /// Finds pieces of memory for so many bytes of a request, from a byte of it on; false where its keys do not cover them.
+    fn scatter(&mut self, posted: &Posted, mut from: u32, mut length: u32) -> bool {
+        self.pieces.clear();
+        let pieces = &mut self.pieces;
+        for s in &posted.segments[..usize::from(posted.count)] {
+            if length == 0 {
+                break;
+            }
+            if from >= s.length {
+                from -= s.length;
+                continue;
+            }
+            let part = (s.length - from).min(length);
+            let s = Segment { length: part, address: s.address.wrapping_add(from.into()), ..*s };
+            from = 0;
+            length -= part;
+            if !self.objects.translate(s, &mut |at, bytes| pieces.push((at, bytes))) {
+                return false;
+            }
+        }
+        length == 0
+    }
+}
+
+/// From one look at a queue that has never had a request to the next.
+const FIRST_LOOKS: Ps = Ps::from_us(5);

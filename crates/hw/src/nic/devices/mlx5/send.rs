@@ -1,0 +1,501 @@
+//! Sending: a doorbell says how far a queue has been filled; requests are read in blocks of 64 bytes, several a read; what
+//! they point to is read, packets in flight being limited by card and packet rate by queue; frames are completed (checksums,
+//! segments) and go to the wire; where a request wants it a completion follows.
+//!
+//! Left out: requests written whole to the doorbell page (BlueFlame), rate limits, VLAN insertion, inner headers, copies back to
+//! the host.
+
+use super::events::{ENTRY, SENT};
+use super::fields::{double, half, place, word};
+use super::objects::{count_of, Mkey, Segment, Sq, State, Translation, ENTRIES_MOST};
+use super::{Due, Mlx5};
+use crate::memory::GuestMemory;
+use crate::nic::blocks::checks::{self, L3, L4};
+use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
+use crate::nic::device::Io;
+use crate::nic::notice::{Level, Notice};
+use crate::requester::{Moves, Purpose, Side};
+use wiretime_base::Ps;
+
+/// Bytes of a block, and the most that a request has of them.
+const BLOCK: u32 = 64;
+const BLOCKS_MOST: u16 = 16;
+
+/// What requests ask for.
+const NOP: u8 = 0;
+const SEND: u8 = 0x0a;
+const SEND_SEGMENTS: u8 = 0x0e;
+const MODIFY_KEY: u8 = 0x25;
+const SEND_PACKETS: u8 = 0x29;
+
+/// Checksums to insert.
+const SUM_L3: u8 = 0x40;
+const SUM_L4: u8 = 0x80;
+
+/// A packet on its way: what is known of it before its payload is here.
+#[derive(Debug, Default)]
+pub struct Work {
+    queue: u32,
+    epoch: u32,
+    segments: Vec<Segment>,
+    /// Bytes that stood in the request, before all others.
+    inline: Vec<u8>,
+    sums: u8,
+    segment_size: u16,
+    /// The request ends with it: its number and what it asked for, and whether software wants to know.
+    ends: Option<(u16, u8)>,
+    signals: bool,
+    until: Ps,
+    rung: Ps,
+    first: u64,
+}
+
+fn purpose(sq: &Sq, moves: Moves) -> Purpose {
+    Purpose::new(Side::Transmit, sq.lane.unwrap_or(0), moves)
+}
+
+impl Mlx5 {
+    /// A doorbell: of which queue, and the number of the last request and its size.
+    pub(super) fn send_doorbell<G: GuestMemory>(&mut self, value: u64, io: &mut Io<'_, Due, G>) {
+        let bytes = value.to_le_bytes();
+        let queue = word(&bytes, 4) >> 8;
+        let now = io.now;
+        let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
+        sq.rung = now;
+        let (record, epoch) = (sq.ring.record.wrapping_add(4), sq.epoch);
+        let purpose = purpose(sq, Moves::Descriptors);
+        // What is posted stands in a record in memory, and, for the last request, in the doorbell itself.
+        let until = if self.record_first { io.read(now, record, 4, purpose) } else { now };
+        io.at(until, Due::SendRecord { queue, epoch });
+    }
+
+    /// The record of a queue is here.
+    pub(super) fn send_record<G: GuestMemory>(&mut self, queue: u32, epoch: u32, io: &mut Io<'_, Due, G>) {
+        let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.epoch == epoch) else { return };
+        let mut record = [0; 4];
+        self.faults += u64::from(!io.guest.read(sq.ring.record.wrapping_add(4), &mut record));
+        let posted = count_of(&record);
+        if u32::from(posted.wrapping_sub(sq.parsed)) <= sq.ring.entries() {
+            sq.posted = posted;
+        }
+        self.fetch_work(queue, io);
+    }
+
+    /// Blocks of requests are read, as far as they are posted.
+    fn fetch_work<G: GuestMemory>(&mut self, queue: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let most = self.blocks_a_read;
+        let ahead = self.blocks_ahead;
+        loop {
+            let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
+            let waits = sq.posted.wrapping_sub(sq.fetched);
+            let under_way = sq.fetched.wrapping_sub(sq.parsed);
+            if waits == 0 || under_way >= ahead {
+                return;
+            }
+            let first = u32::from(sq.fetched) & (sq.ring.entries() - 1);
+            let to_end = sq.ring.entries() - first;
+            let of_page = (sq.ring.pages.rest(u64::from(first * BLOCK)) / u64::from(BLOCK)).max(1) as u32;
+            let count = u32::from(waits.min(most).min(ahead - under_way)).min(to_end).min(of_page);
+            let Some(address) = sq.ring.entry(first) else {
+                self.faults += 1;
+                return;
+            };
+            sq.fetched = sq.fetched.wrapping_add(count as u16);
+            let (epoch, purpose) = (sq.epoch, purpose(sq, Moves::Descriptors));
+            self.fetched[1].0 += 1;
+            self.fetched[1].1 += u64::from(count);
+            let until = io.read(now, address, u64::from(count * BLOCK), purpose);
+            io.at(until, Due::Blocks { queue, epoch, count: count as u16 });
+        }
+    }
+
+    /// Blocks are here: requests that are whole are taken apart.
+    pub(super) fn take_blocks<G: GuestMemory>(&mut self, queue: u32, epoch: u32, count: u16, io: &mut Io<'_, Due, G>) {
+        let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.epoch == epoch) else { return };
+        sq.here = sq.here.wrapping_add(count);
+        let mut request = [0; BLOCK as usize * BLOCKS_MOST as usize];
+        loop {
+            let Some(sq) = self.objects.sqs.get(queue).filter(|sq| sq.epoch == epoch) else { return };
+            let here = sq.here.wrapping_sub(sq.parsed).min(BLOCKS_MOST);
+            if here == 0 {
+                break;
+            }
+            let mut control = [0; 16];
+            let block = |i: u16| sq.ring.entry(u32::from(sq.parsed.wrapping_add(i)));
+            self.faults += u64::from(!block(0).is_some_and(|at| io.guest.read(at, &mut control)));
+            let units = (word(&control, 4) & 0x3f).max(1);
+            let blocks = (units * 16).div_ceil(BLOCK) as u16;
+            if blocks > here {
+                break;
+            }
+            for i in 0..blocks {
+                let at = usize::from(i) * BLOCK as usize;
+                let there = block(i).is_some_and(|a| io.guest.read(a, &mut request[at..at + BLOCK as usize]));
+                self.faults += u64::from(!there);
+            }
+            if let Some(sq) = self.objects.sqs.get_mut(queue) {
+                sq.parsed = sq.parsed.wrapping_add(blocks);
+            }
+            self.request_of(queue, &request[..units as usize * 16], io);
+        }
+        self.fetch_work(queue, io);
+        self.ask_payload(io);
+    }
+
+    /// A request is taken apart into packets.
+    fn request_of<G: GuestMemory>(&mut self, queue: u32, w: &[u8], io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let (opcode, counter) = (w[3], half(w, 1));
+        let Some(sq) = self.objects.sqs.get(queue) else { return };
+        let (cq, epoch, rung) = (sq.cq, sq.epoch, sq.rung);
+        let signals = w[11] & 0xc >= 8;
+        match opcode {
+            SEND | SEND_SEGMENTS => {
+                let mut work = self.spare.pop().unwrap_or_default();
+                (work.queue, work.epoch, work.rung) = (queue, epoch, rung);
+                work.sums = w.get(20).copied().unwrap_or(0);
+                work.segment_size = if opcode == SEND_SEGMENTS { half(w, 22) & 0x3fff } else { 0 };
+                let header = usize::from(half(w, 28));
+                let mut at = 32;
+                if header != 0 && header & 0x8000 == 0 {
+                    work.inline.extend_from_slice(w.get(30..30 + header).unwrap_or_default());
+                    at = 16 + (14 + header).next_multiple_of(16);
+                }
+                gather_list(&mut work, w.get(at..).unwrap_or_default());
+                (work.ends, work.signals) = (Some((counter, opcode)), signals);
+                self.queue_work(work, io);
+            }
+            SEND_PACKETS => {
+                let sums = w.get(20).copied().unwrap_or(0);
+                let mut at = 32;
+                let before = sq.work.len();
+                while let Some(part) = w.get(at..at + 16) {
+                    let mut work = self.spare.pop().unwrap_or_default();
+                    (work.queue, work.epoch, work.rung, work.sums) = (queue, epoch, rung, sums);
+                    let size = word(part, 0);
+                    if size & 1 << 31 != 0 {
+                        let bytes = (size & 0x3ff) as usize;
+                        work.inline.extend_from_slice(w.get(at + 4..at + 4 + bytes).unwrap_or_default());
+                        at += (4 + bytes).next_multiple_of(16);
+                    } else {
+                        if size == 0 {
+                            self.spare.push(work);
+                            break;
+                        }
+                        work.segments.push(Segment::of(part));
+                        at += 16;
+                    }
+                    self.queue_work(work, io);
+                }
+                let Some(sq) = self.objects.sqs.get_mut(queue) else { return };
+                let more = sq.work.len() > before;
+                match sq.work.back_mut().filter(|_| more) {
+                    Some(last) => (last.ends, last.signals) = (Some((counter, opcode)), signals),
+                    None if signals => self.sent_completion(now, queue, cq, (counter, opcode), io),
+                    None => {}
+                }
+            }
+            MODIFY_KEY => {
+                self.modify_key(w, io);
+                if signals {
+                    self.sent_completion(now, queue, cq, (counter, opcode), io);
+                }
+            }
+            NOP => {
+                // The driver's test of write-combining: a copy in the doorbell page alone asks for a completion.
+                if signals || self.blue_flame {
+                    self.sent_completion(now, queue, cq, (counter, opcode), io);
+                }
+            }
+            _ => self.send_error(now, queue, counter, io),
+        }
+    }
+
+    fn queue_work<G: GuestMemory>(&mut self, mut work: Work, io: &mut Io<'_, Due, G>) {
+        let queue = work.queue;
+        if self.objects.sqs.get(queue).is_some_and(|sq| sq.lane.is_none()) {
+            self.sends_first(queue);
+        }
+        work.first = 0;
+        if let Some(&s) = work.segments.first() {
+            let mut first = None;
+            self.objects.translate(s, &mut |at, _| first = first.or(Some(at)));
+            work.first = first.unwrap_or(0);
+        }
+        if let Some(sq) = self.objects.sqs.get(queue) {
+            let lane = sq.lane.unwrap_or(0);
+            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
+            io.tell(work.rung, Notice::Posted { queue: lane, count: 1, level });
+        }
+        if let Some(sq) = self.objects.sqs.get_mut(queue) {
+            if sq.work.is_empty() {
+                self.sending.push_back(queue);
+            }
+            sq.work.push_back(work);
+        }
+    }
+
+    /// What the next packets point to is read, queues in turn, as far as the card takes more.
+    pub(super) fn ask_payload<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let (mut passed, mut later) = (0, Ps::MAX);
+        while passed < self.sending.len() && self.in_flight.len() < self.in_flight_most && self.waiting < self.tx_fifo {
+            let Some(queue) = self.sending.pop_front() else { return };
+            let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { continue };
+            if sq.ready > now {
+                later = later.min(sq.ready);
+                passed += 1;
+                self.sending.push_back(queue);
+                continue;
+            }
+            let Some(work) = sq.work.pop_front() else { continue };
+            sq.ready = now + self.packet_time;
+            if !sq.work.is_empty() {
+                self.sending.push_back(queue);
+            }
+            passed = 0;
+            self.ask_packet(queue, work, io);
+        }
+        if later < self.asks {
+            self.asks = later;
+            io.at(later, Due::Ask);
+        }
+    }
+
+    /// A queue's time has come.
+    pub(super) fn ask_again<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        self.asks = Ps::MAX;
+        self.ask_payload(io);
+    }
+
+    fn ask_packet<G: GuestMemory>(&mut self, queue: u32, mut work: Work, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        let Some(sq) = self.objects.sqs.get(queue) else { return };
+        let (lane, purpose) = (sq.lane.unwrap_or(0), purpose(sq, Moves::Payload));
+        self.pieces.clear();
+        let (pieces, objects) = (&mut self.pieces, &self.objects);
+        let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
+        let total: u64 = self.pieces.iter().map(|p| u64::from(p.1)).sum();
+        if !good || total > PACKET_MAX as u64 {
+            let counter = work.ends.map_or(0, |e| e.0);
+            io.note(Notice::Senseless { queue: lane });
+            self.recycle(work);
+            self.send_error(now, queue, counter, io);
+            return;
+        }
+        io.note(Notice::Begun { queue: lane });
+        let mut until = now;
+        for &(address, bytes) in &self.pieces {
+            until = until.max(io.read(now, address, bytes.into(), purpose));
+        }
+        // Packets stay in order.
+        work.until = until.max(self.in_flight.back().map_or(Ps::ZERO, |w| w.until));
+        io.at(work.until, Due::Payload { life: self.life });
+        self.in_flight.push_back(work);
+    }
+
+    fn recycle(&mut self, mut work: Work) {
+        work.segments.clear();
+        work.inline.clear();
+        (work.ends, work.signals, work.segment_size, work.sums) = (None, false, 0, 0);
+        if self.spare.len() < SPARE {
+            self.spare.push(work);
+        }
+    }
+
+    /// The first packet in flight is here.
+    pub(super) fn payload<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
+        let Some(work) = self.in_flight.pop_front() else { return };
+        let now = io.now;
+        let alive = self.objects.sqs.get(work.queue).filter(|sq| sq.epoch == work.epoch);
+        let Some((lane, cq)) = alive.map(|sq| (sq.lane.unwrap_or(0), sq.cq)) else {
+            self.recycle(work);
+            self.ask_payload(io);
+            return;
+        };
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(&work.inline);
+        for &s in &work.segments {
+            let (mut good, guest) = (true, io.guest);
+            self.objects.translate(s, &mut |at, bytes| {
+                let end = frame.len();
+                frame.resize(end + bytes as usize, 0);
+                good &= guest.read(at, &mut frame[end..]);
+            });
+            self.faults += u64::from(!good);
+        }
+        let first = if work.segments.is_empty() { None } else { Some(work.first) };
+        io.note(Notice::Read { queue: lane, first: first.or(Some(0)) });
+        io.note(Notice::Gathered { queue: lane });
+        let offload = offload_of(&mut frame, work.sums, work.segment_size);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let begin = now + self.packet_latency;
+        let counters = &mut self.port.counters;
+        let (waiting, outgoing) = (&mut self.waiting, &mut self.outgoing);
+        let good = offload::frames(&mut frame, &offload, &mut scratch, |f| {
+            let length = io.send(begin, lane, f, LEAST) as u64;
+            *waiting += length;
+            outgoing.push_back(length);
+            counters.sent += 1;
+            counters.sent_bytes += length;
+        });
+        if !good {
+            io.note(Notice::Senseless { queue: lane });
+        }
+        (self.frame, self.scratch) = (frame, scratch);
+        self.sent_packets += 1;
+        if let Some(ends) = work.ends.filter(|_| work.signals) {
+            self.sent_completion(now, work.queue, cq, ends, io);
+        }
+        if let Some(sq) = self.objects.sqs.get(work.queue) {
+            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
+            io.note(Notice::Finished { queue: lane, reported: work.signals, level });
+        }
+        self.recycle(work);
+        self.ask_payload(io);
+    }
+
+    fn sent_completion<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        queue: u32,
+        cq: u32,
+        (counter, opcode): (u16, u8),
+        io: &mut Io<'_, Due, G>,
+    ) {
+        let mut entry = [0; ENTRY];
+        place(&mut entry, 0x30, &(t.0 / 1000).to_be_bytes());
+        place(&mut entry, 0x38, &(u32::from(opcode) << 24 | queue).to_be_bytes());
+        place(&mut entry, 0x3c, &counter.to_be_bytes());
+        entry[ENTRY - 1] = SENT << 4;
+        let Some(sq) = self.objects.sqs.get(queue) else { return };
+        let purpose = purpose(sq, Moves::Completions);
+        if self.complete(t, cq, &mut entry, purpose, io).is_none() {
+            self.lost_completion(t, cq, io);
+        }
+    }
+
+    /// A request changes what a memory key translates.
+    fn modify_key<G: GuestMemory>(&mut self, w: &[u8], io: &Io<'_, Due, G>) {
+        let flags = w.get(16).copied().unwrap_or(0);
+        let (count, offset, mask) = (half(w, 20), half(w, 22), double(w, 24));
+        let segment = w.get(64..128).unwrap_or_default();
+        let mut list = Vec::new();
+        if flags & 0x80 != 0 {
+            list.extend_from_slice(w.get(128..).unwrap_or_default());
+        } else if count > 0 {
+            let s = Segment::of(w.get(128..144).unwrap_or(&[0; 16]));
+            let guest = io.guest;
+            self.objects.translate(Segment { length: s.length.min(1 << 20), ..s }, &mut |at, bytes| {
+                let end = list.len();
+                list.resize(end + bytes as usize, 0);
+                guest.read(at, &mut list[end..]);
+            });
+        }
+        let key = word(w, 12);
+        let Some(m) = self.objects.keys.get_mut(key >> 8) else {
+            self.faults += 1;
+            return;
+        };
+        m.low = key as u8;
+        change_key(m, (mask, segment), (if flags & 0x10 != 0 { offset } else { 0 }, &list));
+    }
+}
+
+/// What changes of a key: fields by their bits, and its translation from a place on (in units of 16 bytes).
+fn change_key(m: &mut Mkey, (mask, c): (u64, &[u8]), (offset, list): (u16, &[u8])) {
+    if mask & 1 != 0 {
+        m.length = double(c, 0x18);
+    }
+    if mask & 1 << 6 != 0 {
+        m.start = double(c, 0x10);
+    }
+    if mask & 1 << 29 != 0 {
+        m.free = c.first().is_some_and(|b| b & 0x40 != 0);
+    }
+    let page = (mask & 2 != 0).then(|| u32::from(c.get(0x3b).map_or(12, |b| b & 0x3f)).clamp(12, 40));
+    let at = usize::from(offset);
+    match &mut m.translation {
+        Translation::Physical => {}
+        Translation::Pages { log, list: pages } => {
+            *log = page.unwrap_or(*log);
+            let end = (2 * at + list.len() / 8).min(ENTRIES_MOST);
+            pages.resize(pages.len().max(end), 0);
+            for (to, from) in pages[2 * at..end.max(2 * at)].iter_mut().zip(list.chunks_exact(8)) {
+                *to = double(from, 0) & !0xfff;
+            }
+        }
+        Translation::Keys { log, list: keys } => {
+            *log = page.unwrap_or(*log);
+            let end = (at + list.len() / 16).min(ENTRIES_MOST);
+            keys.resize(keys.len().max(end), (0, 0));
+            for (to, from) in keys[at..end.max(at)].iter_mut().zip(list.chunks_exact(16)) {
+                *to = (word(from, 4), double(from, 8));
+            }
+        }
+    }
+}
+
+/// Segments of a request: pointers, and bytes that stand in it.
+fn gather_list(work: &mut Work, list: &[u8]) {
+    let mut at = 0;
+    while let Some(part) = list.get(at..at + 16) {
+        let size = word(part, 0);
+        if size & 1 << 31 != 0 {
+            let bytes = (size & 0x3ff) as usize;
+            // Bytes behind pointers would have to stay behind them: no driver does so.
+            work.inline.extend_from_slice(list.get(at + 4..at + 4 + bytes).unwrap_or_default());
+            at += (4 + bytes).next_multiple_of(16);
+        } else {
+            if size > 0 {
+                work.segments.push(Segment::of(part));
+            }
+            at += 16;
+        }
+    }
+}
+
+/// What is to be done to a frame. Seeds of transport checksums are put in: the device sums all of it, whatever stood there.
+fn offload_of(frame: &mut [u8], sums: u8, segment_size: u16) -> Offload {
+    let l = checks::layout(frame);
+    let tcp = l.l4 == L4::Tcp;
+    let field = l.transport + if tcp { 16 } else { 6 };
+    let segments = segment_size != 0 && l.l4 != L4::None;
+    let wants = Wants {
+        segments,
+        ip: sums & SUM_L3 != 0 && l.l3 == L3::V4,
+        l4: sums & SUM_L4 != 0 && l.l4 != L4::None,
+        sum: None,
+    };
+    if wants.l4 || segments {
+        let length = if segments { 0 } else { l.end.saturating_sub(l.transport) as u32 };
+        let seed = checks::pseudo(frame, &l, length);
+        if let Some(there) = frame.get_mut(field..field + 2) {
+            there.copy_from_slice(&seed.to_be_bytes());
+        }
+    }
+    if wants.ip {
+        if let Some(there) = frame.get_mut(24..26) {
+            there.fill(0);
+        }
+    }
+    let header = if tcp { usize::from(frame.get(l.transport + 12).map_or(0, |b| b >> 4)) * 4 } else { 8 };
+    let context = Context {
+        ip: [14, 24, (l.transport.max(15) - 1) as u16],
+        l4: [l.transport as u16, field as u16, 0],
+        payload: 0,
+        mss: segment_size,
+        header: (l.transport + header) as u16,
+        tcp,
+        other_l4: l.l4 == L4::None,
+        ipv4: l.l3 == L3::V4,
+    };
+    Offload { wants, context }
+}
+
+/// Shortest frame, without FCS.
+const LEAST: usize = 60;
+/// Packets of the past that are kept to be used again.
+const SPARE: usize = 1024;
