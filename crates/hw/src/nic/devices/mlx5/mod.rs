@@ -191,7 +191,6 @@ pub struct Mlx5 {
     /// The packet buffer; one packet is on its way to memory.
     buffer: ByteFifo<Stored>,
     writing: bool,
-    received: ReceiveStats,
     /// Which queues the books know by which number: of receiving, of sending.
     lanes: [Vec<Option<u32>>; 2],
     /// Send queues with packets, in turn; packets whose payload is being read, in order.
@@ -202,7 +201,6 @@ pub struct Mlx5 {
     /// Bytes that wait for the wire, by frame.
     waiting: u64,
     outgoing: VecDeque<u64>,
-    sent_packets: u64,
     /// Requests read, and reads: of receiving, of sending.
     fetched: [(u64, u64); 2],
     messages: VecDeque<u16>,
@@ -243,7 +241,6 @@ impl Mlx5 {
             tx_fifo: nic.tx_fifo.bytes(),
             buffer: ByteFifo::new(nic.rx_fifo.bytes()),
             writing: false,
-            received: ReceiveStats::default(),
             lanes: [vec![None; QUEUES], vec![None; QUEUES]],
             sending: VecDeque::with_capacity(QUEUES),
             in_flight: VecDeque::with_capacity(1024),
@@ -251,7 +248,6 @@ impl Mlx5 {
             asks: Ps::MAX,
             waiting: 0,
             outgoing: VecDeque::with_capacity(1024),
-            sent_packets: 0,
             fetched: [(0, 0); 2],
             messages: VecDeque::with_capacity(64),
             out_of_buffer: BTreeMap::new(),
@@ -276,9 +272,10 @@ impl Mlx5 {
     /// The books get to know receive queues: those of a table together, in its order.
     fn receives_first<G>(&mut self, table: Option<u32>, queue: u32, io: &mut Io<'_, Due, G>) {
         let all = table.and_then(|number| self.objects.tables.get(number)).cloned().unwrap_or_else(|| vec![queue]);
+        let beside = self.objects.rqs.iter().any(|(_, rq)| rq.user && rq.ring.log > 0);
         for number in all {
             let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.lane.is_none()) else { continue };
-            let Some(lane) = self.lanes[0].iter().position(Option::is_none) else { return };
+            let Some(lane) = free_lane(&self.lanes[0], !rq.user && beside) else { return };
             self.lanes[0][lane] = Some(number);
             rq.lane = Some(lane as u16);
             let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
@@ -294,8 +291,9 @@ impl Mlx5 {
         if !user {
             all.push(queue);
         }
+        let beside = !user && self.objects.sqs.iter().any(|(_, sq)| sq.user && sq.state == State::Ready);
         for number in all {
-            let Some(lane) = self.lanes[1].iter().position(Option::is_none) else { return };
+            let Some(lane) = free_lane(&self.lanes[1], beside) else { return };
             if let Some(sq) = self.objects.sqs.get_mut(number) {
                 self.lanes[1][lane] = Some(number);
                 sq.lane = Some(lane as u16);
@@ -352,6 +350,16 @@ impl Mlx5 {
         self.life = self.life.wrapping_add(1);
         fx.forget();
         fx.note(Notice::Reset);
+    }
+}
+
+/// A number in the books that is free: from the end, of the kernel's queues beside a program's, whose are the first.
+fn free_lane(lanes: &[Option<u32>], from_the_end: bool) -> Option<usize> {
+    let free = |lane: &Option<u32>| lane.is_none();
+    if from_the_end {
+        lanes.iter().rposition(free)
+    } else {
+        lanes.iter().position(free)
     }
 }
 
@@ -489,7 +497,8 @@ impl Device for Mlx5 {
         let sq = self.lanes[1].get(at).copied().flatten().and_then(|n| self.objects.sqs.get(n));
         let free = rq.map_or(0, |rq| rq.posted.wrapping_sub(rq.taken).into());
         let level = sq.map_or(0, |sq| sq.posted.wrapping_sub(sq.parsed).into());
-        (RxQueueStats { free, ..r }, TxQueueStats { level, ..t })
+        let (delivered, packets) = (rq.map_or(0, |rq| rq.delivered), sq.map_or(0, |sq| sq.sent));
+        (RxQueueStats { free, delivered, ..r }, TxQueueStats { level, packets, ..t })
     }
 
     fn is_on(&self, queue: u16) -> bool {

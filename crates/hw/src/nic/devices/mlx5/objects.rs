@@ -304,11 +304,13 @@ pub struct Rq {
     pub next: u16,
     pub held: VecDeque<Posted>,
     pub fetching: u16,
-    /// The doorbell record is being read; it has been since a packet waits.
+    /// The doorbell record is being read; the last time it told of nothing new.
     pub looking: bool,
     pub looked: bool,
     /// Strides used of the request at the front.
     pub used: u32,
+    /// Packets.
+    pub delivered: u64,
     pub epoch: u32,
 }
 
@@ -331,6 +333,8 @@ pub struct Sq {
     /// When the last doorbell came, and from when on another packet can be taken.
     pub rung: Ps,
     pub ready: Ps,
+    /// Packets.
+    pub sent: u64,
     pub epoch: u32,
 }
 

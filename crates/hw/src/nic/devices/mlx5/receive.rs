@@ -169,10 +169,10 @@ impl Mlx5 {
                 self.look_for_requests(number, io);
                 return;
             }
-            // The record has been read since it waits, and there is none.
-            rq.looked = false;
+            // The record has been read since there were requests, and tells of none: others need not wait for the next look.
             self.buffer.pop();
             self.drop_for_want(stored, io);
+            self.look_for_requests(number, io);
         }
     }
 
@@ -293,10 +293,8 @@ impl Mlx5 {
         let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
         rq.fetching -= count;
         for index in first..first + count {
-            let (posted, buffer) = self.request(number, index, io);
-            if let Some(buffer) = buffer {
-                io.note(Notice::Offered { buffer });
-            }
+            let posted = self.request(number, index, io);
+            self.offers(number, &posted, io);
             if let Some(rq) = self.objects.rqs.get_mut(number) {
                 rq.held.push_back(posted);
             }
@@ -305,10 +303,26 @@ impl Mlx5 {
         self.receive(io);
     }
 
-    /// A request as it stands in memory, and where its buffer is, of queues that count.
-    fn request<G: GuestMemory>(&mut self, number: u32, index: u16, io: &Io<'_, Due, G>) -> (Posted, Option<u64>) {
+    /// The books hear of the buffers that a request offers: one, or one a stride.
+    fn offers<G>(&self, number: u32, posted: &Posted, io: &mut Io<'_, Due, G>) {
+        let Some(rq) = self.objects.rqs.get(number) else { return };
+        let (count, stride, shift) = match rq.kind {
+            Kind::Striding { strides, stride, shift, .. } => (strides, stride, shift),
+            Kind::Cyclic | Kind::Linked => (1, 0, 0),
+        };
+        let first = posted.segments[0];
+        for n in 0..count {
+            let address = first.address.wrapping_add(u64::from(n) * u64::from(stride) + u64::from(shift));
+            self.objects.translate(Segment { length: 1, address, ..first }, &mut |buffer, _| {
+                io.note(Notice::Offered { buffer });
+            });
+        }
+    }
+
+    /// A request as it stands in memory.
+    fn request<G: GuestMemory>(&mut self, number: u32, index: u16, io: &Io<'_, Due, G>) -> Posted {
         let mut posted = Posted { index, segments: [Segment::default(); SEGMENTS], count: 0 };
-        let Some(rq) = self.objects.rqs.get(number) else { return (posted, None) };
+        let Some(rq) = self.objects.rqs.get(number) else { return posted };
         let skip = if matches!(rq.kind, Kind::Linked | Kind::Striding { linked: true, .. }) { 16 } else { 0 };
         let mut bytes = [0; 16 * SEGMENTS + 16];
         let size = (1usize << rq.ring.stride).min(bytes.len());
@@ -322,11 +336,7 @@ impl Mlx5 {
             posted.segments[usize::from(posted.count)] = s;
             posted.count += 1;
         }
-        let mut buffer = None;
-        if rq.lane.is_some() {
-            self.objects.translate(posted.segments[0], &mut |at, _| buffer = buffer.or(Some(at)));
-        }
-        (posted, buffer)
+        posted
     }
 
     /// The packet at the front of the buffer is written, and told of.
@@ -417,9 +427,13 @@ impl Mlx5 {
             (None, _) => self.lost_completion(left, cq, io),
             _ => {}
         }
-        self.received.delivered += 1;
+        if let Some(rq) = self.objects.rqs.get_mut(number) {
+            rq.delivered += 1;
+        }
         self.writing = true;
-        io.at(left, Due::Written { bytes: stored.packet.length });
+        // The next one enters the pipeline as this one's last bytes do: what it takes through it is no rate.
+        let entered = left.saturating_sub(self.packet_latency).max(now);
+        io.at(entered, Due::Written { bytes: stored.packet.length });
         self.fetch_requests(number, io);
     }
 

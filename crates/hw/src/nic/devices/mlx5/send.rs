@@ -345,7 +345,9 @@ impl Mlx5 {
             io.note(Notice::Senseless { queue: lane });
         }
         (self.frame, self.scratch) = (frame, scratch);
-        self.sent_packets += 1;
+        if let Some(sq) = self.objects.sqs.get_mut(work.queue) {
+            sq.sent += 1;
+        }
         if let Some(ends) = work.ends.filter(|_| work.signals) {
             self.sent_completion(now, work.queue, cq, ends, io);
         }
