@@ -4,17 +4,19 @@
 //!
 //! The seeds below are the corpus: each is a run that once went wrong, or the first of its kind.
 
+mod chaos;
+
+use chaos::{cable, platform, seeds, Ram, Random, MAC, MEMORY};
 use std::cell::Cell;
 use wiretime_base::Ps;
-use wiretime_hw::memory::{GuestMemory, MemorySystem};
+use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::devices::intel::{e1000, ixgbe};
 use wiretime_hw::nic::devices::{self, queues};
 use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place, Polled};
 use wiretime_hw::params::{self, Interface, Platform, UserLogic};
-use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Recognition, Sink, Sizes};
+use wiretime_hw::wire::{Recognition, Sink};
 
 const ACCESSES: u64 = 500_000;
-const MEMORY: u64 = 1 << 20;
 /// Rings and buffers are handed over below this address, in the first part of each block, with room for the longest
 /// behind it; all else is somebody else's.
 const HANDED_OVER: u64 = MEMORY / 2;
@@ -22,59 +24,6 @@ const BLOCK: u64 = 65_536;
 const BEGINS: u64 = BLOCK / 2;
 /// Of a block, what a buffer or ring that begins in its first part may reach.
 const REACHED: u64 = BEGINS + 16_384;
-const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
-
-struct Ram {
-    bytes: Vec<u8>,
-    outside: Cell<u64>,
-}
-
-impl Ram {
-    fn range(&self, address: u64, length: usize) -> Option<std::ops::Range<usize>> {
-        let end = address.checked_add(length as u64).filter(|&end| end <= MEMORY);
-        if end.is_none() {
-            self.outside.set(self.outside.get() + 1);
-        }
-        end.map(|end| address as usize..end as usize)
-    }
-}
-
-impl GuestMemory for Ram {
-    fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        self.range(address, data.len()).map(|r| data.copy_from_slice(&self.bytes[r])).is_some()
-    }
-    fn write(&mut self, address: u64, data: &[u8]) -> bool {
-        let Some(r) = self.range(address, data.len()) else { return false };
-        self.bytes[r].copy_from_slice(data);
-        true
-    }
-}
-
-/// xorshift64*: a failure repeats.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
-    }
-}
-
-fn platform() -> Platform {
-    toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a valid platform")
-}
-
 /// Where a ring or buffer may begin.
 fn handed_over(random: &mut Random) -> u64 {
     random.below(HANDED_OVER / BLOCK) * BLOCK + random.below(BEGINS)
@@ -194,15 +143,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         p.nic[0].qdma = Some(q);
     }
     let mut memory = MemorySystem::new(&p, 1);
-    let load = Load {
-        sizes: Sizes::Fixed { size: 64 },
-        rate: "1Gbps".parse().unwrap(),
-        arrivals: Arrivals::Poisson,
-        flows: Flows { count: 50, ..Flows::default() },
-        seed,
-        ..Load::default()
-    };
-    let cable = Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).unwrap();
+    let cable = cable(&p, seed);
     let shared_range = shared_pages(interface).range;
     let queues = queues(&p.nic[0]);
     let pages = LocalPages::new(shared_range.clone());
@@ -287,15 +228,6 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         "faults are counted"
     );
     assert!(ram.outside.get() > 0 && odd > 0);
-}
-
-/// The corpus, and others each time: a failing seed is named, and belongs into the corpus.
-fn seeds(corpus: &[u64]) -> Vec<u64> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
-    let drawn = (0..2).map(|n| (now ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let seeds: Vec<u64> = corpus.iter().copied().chain(drawn).collect();
-    println!("seeds {seeds:#x?}");
-    seeds
 }
 
 #[test]

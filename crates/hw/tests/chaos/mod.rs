@@ -1,0 +1,86 @@
+//! What fuzzers share: memory that notes what lies outside it, numbers that repeat, a load.
+
+use std::cell::Cell;
+use wiretime_hw::memory::GuestMemory;
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Sizes};
+
+/// Bytes of memory.
+pub const MEMORY: u64 = 1 << 20;
+/// The NIC's address.
+pub const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+
+/// Memory of the host.
+pub struct Ram {
+    pub bytes: Vec<u8>,
+    pub outside: Cell<u64>,
+}
+
+impl Ram {
+    fn range(&self, address: u64, length: usize) -> Option<std::ops::Range<usize>> {
+        let end = address.checked_add(length as u64).filter(|&end| end <= MEMORY);
+        if end.is_none() {
+            self.outside.set(self.outside.get() + 1);
+        }
+        end.map(|end| address as usize..end as usize)
+    }
+}
+
+impl GuestMemory for Ram {
+    fn read(&self, address: u64, data: &mut [u8]) -> bool {
+        self.range(address, data.len()).map(|r| data.copy_from_slice(&self.bytes[r])).is_some()
+    }
+    fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let Some(r) = self.range(address, data.len()) else { return false };
+        self.bytes[r].copy_from_slice(data);
+        true
+    }
+}
+
+/// xorshift64*: a failure repeats.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+    pub fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len() as u64) as usize]
+    }
+}
+
+/// A machine.
+pub fn platform() -> Platform {
+    toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).expect("a valid platform")
+}
+
+/// Short packets of many flows, one in half a microsecond.
+pub fn cable(p: &Platform, seed: u64) -> Cable {
+    let load = Load {
+        sizes: Sizes::Fixed { size: 64 },
+        rate: "1Gbps".parse().unwrap(),
+        arrivals: Arrivals::Poisson,
+        flows: Flows { count: 50, ..Flows::default() },
+        seed,
+        ..Load::default()
+    };
+    Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).unwrap()
+}
+
+/// The corpus, and others each time: a failing seed is named, and belongs into the corpus.
+pub fn seeds(corpus: &[u64]) -> Vec<u64> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let drawn = (0..2).map(|n| (now ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let seeds: Vec<u64> = corpus.iter().copied().chain(drawn).collect();
+    println!("seeds {seeds:#x?}");
+    seeds
+}
