@@ -20,6 +20,8 @@ from wiretime.setup.parts import GUEST
 
 __all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
+# Where the guest finds the first NIC.
+FIRST_NIC = "0000:00:01.0"
 # Queues of a direction that a program can use.
 QUEUES = {"8254x": 1, "82599": 16, **dict.fromkeys(MLX5, 32), "qdma": 2048}
 
@@ -85,8 +87,12 @@ def command(app: App, s: Setup, commands: str | None = None) -> Command:
     text = app.line(s)
     if commands is not None:
         text += f" {app.interactive}"
-    if s.extra and app.takes_arguments:
-        text += f" {shlex.join(s.extra)}".replace("'{eal}'", s.eal)
+    if s.devices and app.kernel:
+        raise WiretimeError(f"--app-args -a: {app.name} uses the kernel's driver")
+    words = s.own_words if not app.kernel else s.extra
+    if words and app.takes_arguments:
+        text += f" {shlex.join(words)}".replace("'{eal}'", s.eal)
+    text = text.replace("{pci}", FIRST_NIC)
     ring = KERNEL_RING[s.interface] if app.kernel else s.ring(app.ring)
     made = Command(text, app.memory(s), app.role(s.extra), ring, texts=app.texts(s))
     if commands is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -92,7 +94,23 @@ class Setup:
     def eal_on(self, first: int, last: int) -> str:
         """Return the options of a DPDK program on these cores."""
         channels = self.platform["dram"]["channels"]
-        return f"-l {first}-{last} -n {channels} --no-telemetry --log-level=*:warning"
+        devices = "".join(f" -a {shlex.quote(device)}" for device in self.devices)
+        return f"-l {first}-{last} -n {channels} --no-telemetry --log-level=*:warning{devices}"
+
+    @property
+    def devices(self) -> list[str]:
+        """Devices with their driver's arguments, as the user names them: ``-a {pci},name=value``."""
+        return [after for word, after in pairwise(self.extra) if word == "-a"]
+
+    @property
+    def own_words(self) -> list[str]:
+        """The user's arguments of the program itself: devices are EAL's."""
+        words, skip = [], False
+        for word in self.extra:
+            if not skip and word != "-a":
+                words.append(word)
+            skip = word == "-a" and not skip
+        return words
 
     @property
     def workers(self) -> int:

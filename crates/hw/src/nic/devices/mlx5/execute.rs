@@ -425,7 +425,8 @@ impl Mlx5 {
                     return Status::BadParameter;
                 };
                 let epoch = self.next_epoch();
-                let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0);
+                // What has no transport to the wire sends no packets.
+                let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0 && get(c, 360, 24) != 0);
                 let sq = Sq { ring, cq, user, epoch, ..Sq::default() };
                 made(self.objects.sqs.add(sq), output)
             }

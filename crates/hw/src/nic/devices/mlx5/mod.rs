@@ -293,12 +293,29 @@ impl Mlx5 {
         }
         let beside = !user && self.objects.sqs.iter().any(|(_, sq)| sq.user && sq.state == State::Ready);
         for number in all {
-            let Some(lane) = free_lane(&self.lanes[1], beside) else { return };
-            if let Some(sq) = self.objects.sqs.get_mut(number) {
-                self.lanes[1][lane] = Some(number);
-                sq.lane = Some(lane as u16);
+            if user {
+                self.make_way();
             }
+            let Some(lane) = free_lane(&self.lanes[1], beside) else { return };
+            self.sends_as(number, lane);
         }
+    }
+
+    fn sends_as(&mut self, number: u32, lane: usize) {
+        if let Some(sq) = self.objects.sqs.get_mut(number) {
+            self.lanes[1][lane] = Some(number);
+            sq.lane = Some(lane as u16);
+        }
+    }
+
+    /// The first number that no program has is free: a queue of the kernel, which may have sent a packet when its port went
+    /// up, gets another.
+    fn make_way(&mut self) {
+        let kernels = |number: u32| self.objects.sqs.get(number).is_some_and(|sq| !sq.user);
+        let Some(lane) = self.lanes[1].iter().position(|l| l.is_none_or(kernels)) else { return };
+        let (Some(number), Some(other)) = (self.lanes[1][lane], free_lane(&self.lanes[1], true)) else { return };
+        self.lanes[1][lane] = None;
+        self.sends_as(number, other);
     }
 
     /// A word of the initialization segment.

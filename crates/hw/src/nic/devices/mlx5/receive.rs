@@ -323,7 +323,8 @@ impl Mlx5 {
     fn request<G: GuestMemory>(&mut self, number: u32, index: u16, io: &Io<'_, Due, G>) -> Posted {
         let mut posted = Posted { index, segments: [Segment::default(); SEGMENTS], count: 0 };
         let Some(rq) = self.objects.rqs.get(number) else { return posted };
-        let skip = if matches!(rq.kind, Kind::Linked | Kind::Striding { linked: true, .. }) { 16 } else { 0 };
+        // Those of striding queues, linked or not, begin as linked ones do.
+        let skip = if rq.kind == Kind::Cyclic { 0 } else { 16 };
         let mut bytes = [0; 16 * SEGMENTS + 16];
         let size = (1usize << rq.ring.stride).min(bytes.len());
         let there = rq.ring.entry(index.into()).is_some_and(|at| io.guest.read(at, &mut bytes[..size]));

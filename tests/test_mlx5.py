@@ -1,0 +1,114 @@
+"""A ConnectX in full system, under drivers as Debian has them: mlx5_core, mlx5_ib and net_mlx5."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import wiretime
+
+NIC = ("--nic", "connectx-6dx")
+SHORT = ("--warmup", "100us", "--duration", "200us")
+# What the drivers say of a function that has no vendor-specific capability, no PTM, and no bridge above it.
+USUAL = ("Failed to get valid vendor specific ID", "PTM is not supported", "0.000 Gb/s available PCIe bandwidth")
+
+
+def run(out: Path, *args: str) -> dict[str, Any]:
+    done = wiretime("run", *args, *NIC, "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    assert result["ledger_violations"] == []
+    return result
+
+
+def test_testpmd_forwards_by_net_mlx5_the_same_each_time(tmp_path: Path) -> None:
+    args = ("testpmd", "--packet-size", "256", "--rate", "10Gbps", *SHORT)
+    result = run(tmp_path / "a", *args)
+    assert result["loss_percent"] == 0 and result["forwarded_gbps"] == pytest.approx(10, rel=0.01)
+    queue = result["statistics"]["ports"][0]["queues"][0]
+    assert queue["driver"]["burst_packets"] > 0
+    assert (
+        queue["receive"]["delivered"] == pytest.approx(queue["transmit"]["packets"], abs=4)
+        and queue["receive"]["delivered"]
+    )
+    assert run(tmp_path / "b", *args) == result
+
+
+def test_queues_starve_each_for_itself(tmp_path: Path) -> None:
+    result = run(
+        tmp_path / "a", "testpmd", "--queues", "4", "--cores", "4", "--flows", "64", "--packet-size", "64",
+        "--rate", "70Gbps", "--duration", "200us", "--warmup", "300us",
+    )  # fmt: skip
+    queues = result["statistics"]["ports"][0]["queues"]
+    assert all(q["receive"]["delivered"] > 0 and q["transmit"]["packets"] > 0 for q in queues)
+    # out_of_buffer, not the port's discards: requests are what is missing.
+    assert result["cohort"]["core_drop"] > 0.9 * (result["cohort"]["offered"] - result["cohort"]["forwarded"]) > 0
+    receive = result["statistics"]["ports"][0]["receive"]
+    assert receive["fifo_level_ps"] / result["statistics"]["time_ps"] < 512 << 10, "the buffer of 1 MiB does not fill"
+
+
+def test_multi_packet_requests_two_ports_and_long_frames(tmp_path: Path) -> None:
+    devices = "-a {pci},mprq_en=1,rxqs_min_mprq=1,mprq_max_memcpy_len=0"
+    result = run(tmp_path / "a", "testpmd", "--packet-size", "512", "--rate", "20Gbps", "--app-args", devices, *SHORT)
+    assert result["loss_percent"] == 0
+    # A request has 64 packets.
+    receive = result["statistics"]["ports"][0]["receive"]
+    assert receive["descriptors_fetched"] < receive["frames"] / 30
+    two = run(tmp_path / "b", "testpmd", "--ports", "2", "--cores", "2", "--rate", "5Gbps", *SHORT)
+    assert two["loss_percent"] == 0 and all(p["cohort"]["forwarded"] > 0 for p in two["ports"])
+    jumbo = run(tmp_path / "c", "testpmd", "--packet-size", "9000", "--rate", "20Gbps", *SHORT)
+    assert jumbo["loss_percent"] == 0
+
+
+def test_tcp_both_ways_by_the_kernel(tmp_path: Path) -> None:
+    for name, way in (("a", ()), ("b", ("--iperf", "reverse=yes"))):
+        result = run(tmp_path / name, "iperf3", "--warmup", "2ms", "--duration", "3ms", *way)
+        i = result["iperf"]
+        assert i["gbps"] > 5 and i["client_bytes"] == i["server_bytes"] > 0
+
+
+RELOADS = """#!/bin/sh
+for i in 1 2 3; do
+    busybox rmmod mlx5_ib
+    busybox rmmod mlx5_core
+    insmod /lib/modules/mlx5_core.ko
+    insmod /lib/modules/mlx5_ib.ko
+    ip link set eth0 up
+    echo "counters: $(ethtool -S eth0 | grep -c :)"
+    ip link set eth0 down
+done
+busybox dmesg | grep -e mlx5 -e WARN -e rror
+wtctl mark 1
+sleep 1
+"""
+
+
+def test_drivers_come_and_go(tmp_path: Path) -> None:
+    script = tmp_path / "reloads.sh"
+    script.write_text(RELOADS)
+    script.chmod(0o755)
+    out = tmp_path / "a"
+    run(out, str(script), "--kernel", "--role", "consumes", "--rate", "10Mbps", "--duration", "1ms")
+    said = (out / "console.log").read_text()
+    assert re.findall(r"counters: (\d+)", said) == ["391"] * 3
+    lines = [line for line in said.splitlines() if "mlx5" in line and re.search(r"rror|WARN|ailed|imeout", line)]
+    assert [line for line in lines if not any(usual in line for usual in USUAL)] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("qdmafwd", *NIC), "--nic connectx-6dx: qdmafwd has no driver for it"),
+        (("testpmd", "--set", "nic.interface=connectx-7"), "needs the table nic.0.mlx5"),
+        (("testpmd", *NIC, "--engine", "packet"), "unknown model 'testpmd-connectx-6dx'"),
+        (("iperf3", *NIC, "--app-args", "-a {pci}"), "iperf3 uses the kernel's driver"),
+        (("testpmd", *NIC, "--queues", "33", "--cores", "33"), "--queues 33"),
+        (("testpmd", *NIC, "--set", "nic.mlx5.send_blocks_ahead=4"), "must be from 16 to 1024 blocks"),
+    ],
+)
+def test_what_cannot_be_is_refused(args: tuple[str, ...], said: str) -> None:
+    done = wiretime("run", *args)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
