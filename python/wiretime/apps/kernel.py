@@ -59,7 +59,7 @@ def _udpecho(s: Setup) -> str:
 
 PING = kernel_app(
     name="ping",
-    summary="the kernel's driver (e1000 or ixgbe) and network stack, answering a ping flood",
+    summary="the kernel's driver (e1000, ixgbe or mlx5) and network stack, answering a ping flood",
     stresses="interrupts, NAPI, the kernel's receive and transmit paths",
     rate="500kpps",
     line=_ping,

@@ -31,7 +31,7 @@ STANDARD_SIZES = "64,128,256,512,1024,1518"
 Application = Annotated[str, typer.Argument(help="What runs in the guest: see `wiretime apps`; or a program of yours.")]
 PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
 Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
-NicName = Annotated[str | None, typer.Option(help="Register interface: 8254x (one queue), 82599, qdma.")]
+NicName = Annotated[str | None, typer.Option(help="NIC: 8254x (one queue), 82599, connectx-6dx, connectx-7, qdma.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
 Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
 Seed = Annotated[int, typer.Option(help="Seed.")]

@@ -239,14 +239,28 @@ impl Mlx5 {
             op::CREATE_UMEM => {
                 let c = part(input, 0x10);
                 let pages = Pages::new(12 + get(c, 155, 5) as u32, word(c, 0x14).into(), part(c, 0x20));
+                if !self.objects.affords(pages.count()) {
+                    return Status::NoResources;
+                }
                 made(self.objects.umems.add(pages), output)
             }
-            op::DESTROY_UMEM => gone(self.objects.umems.remove(of_object(input))),
+            op::DESTROY_UMEM => {
+                let pages = self.objects.umems.remove(of_object(input));
+                self.objects.gives_back(pages.as_ref().map_or(0, Pages::count));
+                gone(pages)
+            }
             op::CREATE_MKEY => {
                 let key = Mkey::of(part(input, 0x10), part(input, 0x110));
+                if !self.objects.affords(key.entries()) {
+                    return Status::NoResources;
+                }
                 made(self.objects.keys.add(key), output)
             }
-            op::DESTROY_MKEY => gone(self.objects.keys.remove(of_object(input))),
+            op::DESTROY_MKEY => {
+                let key = self.objects.keys.remove(of_object(input));
+                self.objects.gives_back(key.as_ref().map_or(0, Mkey::entries));
+                gone(key)
+            }
             op::CREATE_EQ | op::DESTROY_EQ => self.eq(opcode, input, output),
             op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => self.cq(opcode, input, output),
             op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => self.sq(opcode, input, output),
@@ -327,7 +341,9 @@ impl Mlx5 {
             if self.objects.command_eq == Some(number) {
                 self.objects.command_eq = None;
             }
-            return gone(self.objects.eqs.remove(number));
+            let eq = self.objects.eqs.remove(number);
+            self.objects.gives_back(eq.as_ref().map_or(0, |eq| eq.ring.pages.count()));
+            return gone(eq);
         }
         let c = part(input, 0x10);
         let log = get(c, 99, 5) as u32;
@@ -335,6 +351,9 @@ impl Mlx5 {
             return Status::BadParameter;
         }
         let pages = Pages::new(12 + get(c, 195, 5) as u32, 0, part(input, 0x110));
+        if !self.objects.affords(pages.count()) {
+            return Status::NoResources;
+        }
         let mask = double(input, 0x58);
         let eq = Eq {
             ring: Ring { pages, log, stride: 6, record: 0 },
@@ -356,7 +375,11 @@ impl Mlx5 {
         };
         let c = part(input, 0x10);
         match opcode {
-            op::DESTROY_CQ => gone(self.objects.cqs.remove(of_object(input))),
+            op::DESTROY_CQ => {
+                let cq = self.objects.cqs.remove(of_object(input));
+                self.objects.gives_back(cq.as_ref().map_or(0, |cq| cq.ring.pages.count()));
+                gone(cq)
+            }
             op::MODIFY_CQ => match self.objects.cqs.get_mut(of_object(input)) {
                 Some(cq) => {
                     let select = word(input, 12);
@@ -380,6 +403,9 @@ impl Mlx5 {
                 } else {
                     Pages::new(12 + get(c, 195, 5) as u32, get(c, 84, 6) * 64, part(input, 0x110))
                 };
+                if !self.objects.affords(pages.count()) {
+                    return Status::NoResources;
+                }
                 let mut record = double(c, 0x38);
                 if get(c, 6, 1) != 0 {
                     let at = self.objects.umems.get(word(c, 4)).and_then(|umem| umem.at(record));
@@ -400,6 +426,7 @@ impl Mlx5 {
             op::DESTROY_SQ => {
                 self.sending.retain(|&n| n != number);
                 let sq = self.objects.sqs.remove(number);
+                self.objects.gives_back(sq.as_ref().map_or(0, |sq| sq.ring.pages.count()));
                 if let Some(lane) = sq.as_ref().and_then(|sq| sq.lane) {
                     self.lanes[1][usize::from(lane)] = None;
                 }
@@ -424,6 +451,9 @@ impl Mlx5 {
                 let Some(ring) = work_ring(part(c, 0x30), list, &self.objects.umems, 6) else {
                     return Status::BadParameter;
                 };
+                if !self.objects.affords(ring.pages.count()) {
+                    return Status::NoResources;
+                }
                 let epoch = self.next_epoch();
                 // What has no transport to the wire sends no packets.
                 let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0 && get(c, 360, 24) != 0);
@@ -438,6 +468,7 @@ impl Mlx5 {
         match opcode {
             op::DESTROY_RQ => {
                 let rq = self.objects.rqs.remove(number);
+                self.objects.gives_back(rq.as_ref().map_or(0, |rq| rq.ring.pages.count()));
                 if let Some(lane) = rq.as_ref().and_then(|rq| rq.lane) {
                     self.lanes[0][usize::from(lane)] = None;
                 }
@@ -486,6 +517,9 @@ impl Mlx5 {
                 };
                 if get(c, 4, 4) != 0 || log < 4 {
                     return Status::BadParameter; // shared queues of requests
+                }
+                if !self.objects.affords(ring.pages.count()) {
+                    return Status::NoResources;
                 }
                 let counter = get(c, 96, 8) as u32;
                 let epoch = self.next_epoch();

@@ -104,6 +104,12 @@ impl Pages {
         (whole && self.at(bytes.checked_sub(1)?) == Some(start + bytes - 1)).then_some(start..start + bytes)
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
     /// Bytes from an offset on to the end of its page.
     #[inline]
     #[must_use]
@@ -135,10 +141,21 @@ pub struct Mkey {
     pub translation: Translation,
 }
 
-/// Most entries of a translation.
-pub const ENTRIES_MOST: usize = 1 << 20;
+/// Most entries of a translation, and of all lists of pages and keys together: beyond it a command fails.
+const ENTRIES_MOST: usize = 1 << 20;
+const ENTRIES_ALL: usize = 1 << 24;
 
 impl Mkey {
+    /// Entries of its translation.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        match &self.translation {
+            Translation::Physical => 0,
+            Translation::Pages { list, .. } => list.len(),
+            Translation::Keys { list, .. } => list.len(),
+        }
+    }
+
     /// As a command's context and list have it.
     #[must_use]
     pub fn of(c: &[u8], list: &[u8]) -> Self {
@@ -394,6 +411,8 @@ pub struct Objects {
     pub plain: BTreeMap<u16, Numbered<()>>,
     /// Where completions of commands go.
     pub command_eq: Option<u32>,
+    /// Entries of all lists.
+    entries: usize,
 }
 
 impl Default for Objects {
@@ -409,6 +428,7 @@ impl Default for Objects {
             tables: Numbered::from(1),
             plain: BTreeMap::new(),
             command_eq: None,
+            entries: 0,
         }
     }
 }
@@ -464,6 +484,18 @@ impl Objects {
             rest -= piece;
         }
         true
+    }
+
+    /// Whether there is room for a list of so many entries, which it then has.
+    pub fn affords(&mut self, entries: usize) -> bool {
+        let good = self.entries + entries <= ENTRIES_ALL;
+        self.entries += if good { entries } else { 0 };
+        good
+    }
+
+    /// A list of so many entries is gone.
+    pub fn gives_back(&mut self, entries: usize) {
+        self.entries = self.entries.saturating_sub(entries);
     }
 
     /// A number for what has nothing else.

@@ -7,7 +7,7 @@
 
 use super::events::{ENTRY, SENT};
 use super::fields::{double, half, place, word};
-use super::objects::{count_of, Mkey, Segment, Sq, State, Translation, ENTRIES_MOST};
+use super::objects::{count_of, Mkey, Segment, Sq, State, Translation};
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
@@ -90,7 +90,7 @@ impl Mlx5 {
             let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
             let waits = sq.posted.wrapping_sub(sq.fetched);
             let under_way = sq.fetched.wrapping_sub(sq.parsed);
-            if waits == 0 || under_way >= ahead {
+            if waits == 0 || under_way >= ahead || sq.work.len() >= PACKETS_AHEAD {
                 return;
             }
             let first = u32::from(sq.fetched) & (sq.ring.entries() - 1);
@@ -293,6 +293,7 @@ impl Mlx5 {
         work.until = until.max(self.in_flight.back().map_or(Ps::ZERO, |w| w.until));
         io.at(work.until, Due::Payload { life: self.life });
         self.in_flight.push_back(work);
+        self.fetch_work(queue, io);
     }
 
     fn recycle(&mut self, mut work: Work) {
@@ -423,17 +424,14 @@ fn change_key(m: &mut Mkey, (mask, c): (u64, &[u8]), (offset, list): (u16, &[u8]
         Translation::Physical => {}
         Translation::Pages { log, list: pages } => {
             *log = page.unwrap_or(*log);
-            let end = (2 * at + list.len() / 8).min(ENTRIES_MOST);
-            pages.resize(pages.len().max(end), 0);
-            for (to, from) in pages[2 * at..end.max(2 * at)].iter_mut().zip(list.chunks_exact(8)) {
+            // What the key was not made for is not there.
+            for (to, from) in pages.iter_mut().skip(2 * at).zip(list.chunks_exact(8)) {
                 *to = double(from, 0) & !0xfff;
             }
         }
         Translation::Keys { log, list: keys } => {
             *log = page.unwrap_or(*log);
-            let end = (at + list.len() / 16).min(ENTRIES_MOST);
-            keys.resize(keys.len().max(end), (0, 0));
-            for (to, from) in keys[at..end.max(at)].iter_mut().zip(list.chunks_exact(16)) {
+            for (to, from) in keys.iter_mut().skip(at).zip(list.chunks_exact(16)) {
                 *to = (word(from, 4), double(from, 8));
             }
         }
@@ -499,5 +497,7 @@ fn offload_of(frame: &mut [u8], sums: u8, segment_size: u16) -> Offload {
 
 /// Shortest frame, without FCS.
 const LEAST: usize = 60;
+/// Packets of a queue that are taken apart ahead: no more requests are read meanwhile.
+const PACKETS_AHEAD: usize = 256;
 /// Packets of the past that are kept to be used again.
 const SPARE: usize = 1024;

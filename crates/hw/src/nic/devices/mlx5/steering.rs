@@ -18,8 +18,8 @@ pub type Headers = [u32; WORDS];
 const MASK: usize = 512;
 /// Longest chain of tables.
 const CHAIN: usize = 64;
-/// Most entries of a table, and destinations of an entry.
-const ENTRIES: usize = 1 << 16;
+/// Most groups and entries of all tables, and destinations of an entry.
+const ENTRIES: usize = 1 << 17;
 const DESTINATIONS: usize = 64;
 
 const ACTION_DROP: u16 = 2;
@@ -54,6 +54,8 @@ struct Table {
 /// All tables.
 pub struct Steering {
     tables: Numbered<Table>,
+    /// Groups and entries that there are.
+    count: usize,
     groups: u32,
     /// Of receiving.
     root: Option<u32>,
@@ -72,7 +74,7 @@ pub enum Refused {
 
 impl Default for Steering {
     fn default() -> Self {
-        Self { tables: Numbered::from(1), groups: 0, root: None }
+        Self { tables: Numbered::from(1), count: 0, groups: 0, root: None }
     }
 }
 
@@ -101,7 +103,9 @@ impl Steering {
 
     /// `DESTROY_FLOW_TABLE`.
     pub fn destroy(&mut self, input: &[u8]) -> Result<(), Refused> {
-        self.tables.remove(table_of(input)).map(drop).ok_or(Refused::BadIndex)
+        let table = self.tables.remove(table_of(input)).ok_or(Refused::BadIndex)?;
+        self.count = self.count.saturating_sub(table.groups.len() + table.entries.len());
+        Ok(())
     }
 
     /// `SET_FLOW_TABLE_ROOT`.
@@ -119,9 +123,10 @@ impl Steering {
         if mask[4 * WORDS..].iter().any(|&byte| byte != 0) {
             return Err(Refused::BadParameter);
         }
-        if table.groups.len() >= ENTRIES {
+        if self.count >= ENTRIES {
             return Err(Refused::NoResources);
         }
+        self.count += 1;
         self.groups += 1;
         table.groups.insert(self.groups, Group { mask });
         Ok(self.groups)
@@ -130,7 +135,9 @@ impl Steering {
     /// `DESTROY_FLOW_GROUP`.
     pub fn destroy_group(&mut self, input: &[u8]) -> Result<(), Refused> {
         let table = self.tables.get_mut(table_of(input)).ok_or(Refused::BadIndex)?;
-        table.groups.remove(&number(input, 0x18)).map(drop).ok_or(Refused::BadIndex)
+        table.groups.remove(&number(input, 0x18)).ok_or(Refused::BadIndex)?;
+        self.count = self.count.saturating_sub(1);
+        Ok(())
     }
 
     /// `SET_FLOW_TABLE_ENTRY`.
@@ -145,7 +152,7 @@ impl Steering {
         };
         let matches = (0..WORDS).filter_map(looks).collect();
         let count = number(c, 0x10) as usize;
-        if count > DESTINATIONS || table.entries.len() >= ENTRIES {
+        if count > DESTINATIONS || self.count >= ENTRIES {
             return Err(Refused::NoResources);
         }
         let (mut next, mut receivers) = (None, Vec::new());
@@ -157,14 +164,17 @@ impl Steering {
             }
         }
         let (action, tag) = (half(c, 0xe), number(c, 8));
-        table.entries.insert(word(input, 0x20), Entry { matches, action, tag, table: next, receivers });
+        let entry = Entry { matches, action, tag, table: next, receivers };
+        self.count += usize::from(table.entries.insert(word(input, 0x20), entry).is_none());
         Ok(())
     }
 
     /// `DELETE_FLOW_TABLE_ENTRY`.
     pub fn delete_entry(&mut self, input: &[u8]) -> Result<(), Refused> {
         let table = self.tables.get_mut(table_of(input)).ok_or(Refused::BadIndex)?;
-        table.entries.remove(&word(input, 0x20)).map(drop).ok_or(Refused::BadIndex)
+        table.entries.remove(&word(input, 0x20)).ok_or(Refused::BadIndex)?;
+        self.count = self.count.saturating_sub(1);
+        Ok(())
     }
 
     /// Where a packet with these headers is received, and the tag that says by which rule; `to` gets each place.
