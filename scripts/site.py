@@ -144,6 +144,9 @@ def machines() -> str:
     for name in platforms.names():
         lines += [f"## {name}", "", platforms.load(name)["description"] + ".", ""]
         lines += ["```toml", platforms.commented(name).rstrip(), "```", ""]
+    lines += ["# Cards", "", "NICs that `--nic` plugs into any of them.", ""]
+    for name in platforms.card_names():
+        lines += [f"## {name}", "", "```toml", platforms.commented(name).rstrip(), "```", ""]
     return "\n".join(lines)
 
 

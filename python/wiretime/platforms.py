@@ -286,5 +286,5 @@ def difference(first: str, second: str) -> RichTable:
 
 
 def commented(name: str) -> str:
-    """Return a platform's file, whose comments say where each value comes from."""
-    return path_of(name).read_text()
+    """Return the file of a platform, or of a card, whose comments say where each value comes from."""
+    return (PLATFORMS / "cards" / f"{name}.toml" if name in card_names() else path_of(name)).read_text()

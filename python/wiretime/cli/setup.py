@@ -70,12 +70,14 @@ def platforms_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         for name in platforms.names():
             screen.print(f"{name}  {platforms.load(name)['description']}", highlight=False, soft_wrap=True)
+        screen.print(f"cards, by --nic: {', '.join(platforms.card_names())}", highlight=False, soft_wrap=True)
 
 
 @platforms_app.command("show")
 def platforms_show(name: Annotated[str, typer.Argument()] = platforms.DEFAULT) -> None:
-    """Print a whole machine, with the source of every value."""
-    platforms.load(name)
+    """Print a whole machine, or a card that --nic plugs in, with the source of every value."""
+    if name not in platforms.card_names():
+        platforms.load(name)
     print(platforms.commented(name), end="")
 
 
