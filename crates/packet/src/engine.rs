@@ -57,11 +57,12 @@ fn name(interface: Interface) -> String {
     serde_json::to_value(interface).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Buffers of a core's pool for each queue pair: both rings full, and some on their way. An odd number, as their lines are:
-/// queues that go in step would meet in the same banks of memory, were their pools a power of two apart.
+const PAGE: u64 = 4096;
+
+/// Buffers of a core's pool for each queue pair: both rings full, and some on their way.
 fn buffers(model: &CostModel) -> u32 {
     let p = &model.policy;
-    (p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)) | 1
+    p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
 }
 
 fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Invalid> {
@@ -111,8 +112,11 @@ impl PacketRun {
         let pairs: Vec<(usize, u16)> =
             (0..p.link.len()).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
         let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers(&model));
+        // An odd number of pages: rings are aligned as devices want them, and queues that go in step do not meet in the
+        // same banks of memory, as they would were they a power of two apart.
+        let pages = (RINGS * RING_BYTES + pool_bytes).div_ceil(PAGE) | 1;
         let arena = |n: usize| {
-            let rings = n as u64 * (RINGS * RING_BYTES + pool_bytes);
+            let rings = n as u64 * pages * PAGE;
             Arena { rings, buffers: rings + RINGS * RING_BYTES }
         };
         let memory = HostMemory::new(arena(pairs.len()).rings as usize);
