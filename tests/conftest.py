@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -25,6 +26,15 @@ os.environ.setdefault(boots.LIMIT_VARIABLE, "3GiB")
 
 def wiretime(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*WIRETIME, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
+
+
+def balanced(out: Path, *args: str) -> dict[str, Any]:
+    """Return the result of a run whose books balance."""
+    done = wiretime("run", *args, "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    assert result["ledger_violations"] == []
+    return result
 
 
 def settings(**changes: Any) -> dict[str, Any]:

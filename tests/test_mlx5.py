@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wiretime
+from conftest import balanced, wiretime
 
 NIC = ("--nic", "connectx-6dx")
 SHORT = ("--warmup", "100us", "--duration", "200us")
@@ -17,11 +16,7 @@ USUAL = ("Failed to get valid vendor specific ID", "PTM is not supported", "0.00
 
 
 def run(out: Path, *args: str) -> dict[str, Any]:
-    done = wiretime("run", *args, *NIC, "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads((out / "result.json").read_text())
-    assert result["ledger_violations"] == []
-    return result
+    return balanced(out, *args, *NIC)
 
 
 def test_testpmd_forwards_by_net_mlx5_the_same_each_time(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import WIRETIME, wiretime
+from conftest import WIRETIME, balanced, wiretime
 from wiretime import paths, runs, software
 from wiretime.errors import WiretimeError
 
@@ -20,27 +18,19 @@ QDMA = (*PACKET, "--platform", "xeon-8168")
 WIRE = (*QDMA, "--set", "nic.qdma.user_logic=wire", "--set", "link.rate=100Gbps")
 
 
-def run(out: Path, *args: str) -> dict[str, Any]:
-    done = wiretime("run", *args, "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads((out / "result.json").read_text())
-    assert result["ledger_violations"] == []
-    return result
-
-
 def test_a_result_says_that_software_is_a_model(tmp_path: Path) -> None:
     done = wiretime("run", "testpmd", *QDMA, "--queues", "4", "--cores", "4", "--duration", "200us")
     assert done.returncode == 0, done.stderr
     assert "(model testpmd-qdma: software is not run) on xeon-8168" in done.stdout.splitlines()[0]
     assert "warning: software: not run but modelled, as testpmd-qdma" in done.stdout
-    result = run(tmp_path / "a", "testpmd", *QDMA, "--queues", "4", "--duration", "200us")
+    result = balanced(tmp_path / "a", "testpmd", *QDMA, "--queues", "4", "--duration", "200us")
     assert result["versions"]["qemu"] == "" and result["loss_percent"] == 0
     assert [q["cohort"]["offered"] > 0 for q in result["ports"][0]["queues"]] == [True] * 4
 
 
 def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> None:
     args = ("testpmd", *WIRE, "--queues", "8", "--packet-size", "256", "--rate", "20Gbps", "--duration", "300us")
-    first, second = run(tmp_path / "a", *args), run(tmp_path / "b", *args)
+    first, second = balanced(tmp_path / "a", *args), balanced(tmp_path / "b", *args)
     assert first == second
     shown = wiretime("stats", str(tmp_path / "a"))
     assert shown.returncode == 0 and "0.7" in shown.stdout and "latency by hop" in shown.stdout
@@ -145,8 +135,8 @@ def test_another_core_than_the_measured_one_is_said() -> None:
 @pytest.mark.parametrize(("mode", "role", "side"), [("rxonly", "consumes", "receive"), ("txonly", "sends", "transmit")])
 def test_one_direction_alone_is_faster_than_both(tmp_path: Path, mode: str, role: str, side: str) -> None:
     args = ("testpmd", *QDMA, "--queues", "4", "--cores", "4", "--packet-size", "1024", "--duration", "200us")
-    both = run(tmp_path / "both", *args, "--app-args=--forward-mode=io")["statistics"]
-    alone = run(tmp_path / mode, *args, f"--app-args=--forward-mode={mode}")
+    both = balanced(tmp_path / "both", *args, "--app-args=--forward-mode=io")["statistics"]
+    alone = balanced(tmp_path / mode, *args, f"--app-args=--forward-mode={mode}")
     figure = {"receive": "delivered", "transmit": "frames"}[side]
     assert alone["app"]["role"] == role and alone["statistics"][side][figure] > 1.05 * both[side][figure]
     assert any("are of forwarding" in line for line in alone["warnings"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wiretime
+from conftest import balanced, wiretime
 from wiretime import platforms
 from wiretime.errors import WiretimeError
 
@@ -17,11 +16,7 @@ WIRE = ("--nic", "qdma", *SHORT)
 
 
 def run(out: Path, *args: str) -> dict[str, Any]:
-    done = wiretime("run", "qdmafwd", *args, "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads((out / "result.json").read_text())
-    assert result["ledger_violations"] == []
-    return result
+    return balanced(out, "qdmafwd", *args)
 
 
 def test_a_guest_forwards_what_the_generator_sends(tmp_path: Path) -> None:

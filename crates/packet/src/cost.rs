@@ -216,6 +216,14 @@ impl CostModel {
         self.touches.prefetch_ahead >= self.policy.burst
     }
 
+    /// How it programs a QDMA.
+    ///
+    /// # Errors
+    /// Where it says nothing of that.
+    pub fn qdma_driver(&self) -> Result<&QdmaDriver, Invalid> {
+        self.qdma.as_ref().ok_or_else(|| Invalid::new("interface", "qdma", "needs the table qdma"))
+    }
+
     /// Checks what types do not.
     ///
     /// # Errors
@@ -260,8 +268,8 @@ impl CostModel {
                 return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
             }
         }
-        if self.interface == "qdma" && self.qdma.is_none() {
-            return Err(Invalid::new("interface", "qdma", "needs the table qdma"));
+        if self.interface == "qdma" {
+            self.qdma_driver()?;
         }
         self.qdma.iter().try_for_each(QdmaDriver::check)
     }

@@ -1,5 +1,8 @@
 //! What fuzzers share: memory that notes what lies outside it, numbers that repeat, a load.
 
+mod random;
+
+pub use random::Random;
 use std::cell::Cell;
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::params::Platform;
@@ -34,27 +37,6 @@ impl GuestMemory for Ram {
         let Some(r) = self.range(address, data.len()) else { return false };
         self.bytes[r].copy_from_slice(data);
         true
-    }
-}
-
-/// xorshift64*: a failure repeats.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-    pub fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
     }
 }
 

@@ -1,6 +1,10 @@
 //! A small load on every model: two cores with all kinds of instructions and accesses, and a NIC that forwards. What
 //! comes out is every statistic and every time: a changed machine shows in it.
 
+#[path = "../chaos/random.rs"]
+mod random;
+
+pub use random::Random;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Walk, Walker};
@@ -8,21 +12,6 @@ use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Load, Sizes};
-
-/// xorshift64*.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
 
 /// Small pages below 4 GiB, huge ones above.
 struct Pages;

@@ -141,7 +141,7 @@ impl Driver {
         match interface {
             Interface::I8254x => intel(intel::Family::I8254x),
             Interface::I82599 => intel(intel::Family::I82599),
-            Interface::Qdma => Ok(Self::Qdma(qdma::Pair::new(port, queue, arena, model))),
+            Interface::Qdma => Ok(Self::Qdma(qdma::Pair::new(port, queue, arena, model)?)),
             Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
         }
     }
@@ -207,10 +207,7 @@ pub fn set_up(
     match interface {
         Interface::I8254x => intel::set_up(intel::Family::I8254x, host, port, queues, model),
         Interface::I82599 => intel::set_up(intel::Family::I82599, host, port, queues, model),
-        Interface::Qdma => {
-            qdma::set_up(host, port, queues, model);
-            Ok(())
-        }
+        Interface::Qdma => qdma::set_up(host, port, queues, model),
         Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
     }
 }

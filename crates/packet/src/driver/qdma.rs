@@ -2,9 +2,10 @@
 //! is read.
 
 use super::{touch, Arena, Buffer, PollDriver, Work};
-use crate::cost::{CostModel, QdmaDriver};
+use crate::cost::CostModel;
 use crate::cpu::{Cpu, Host};
 use std::collections::VecDeque;
+use wiretime_base::Invalid;
 use wiretime_hw::nic::{Place, Polled};
 
 const DOORBELLS: u64 = 0x18000;
@@ -17,21 +18,17 @@ const TICK: u32 = 50;
 const FIRST: u32 = 0;
 const SECOND: u32 = 1;
 
-/// How the driver programs the device; a model that has been checked says so.
-fn device(model: &CostModel) -> &QdmaDriver {
-    const USUAL: QdmaDriver =
-        QdmaDriver { completion: 16, prefetch: 16, fetch: 32, coalesce: 31, coalesce_cycles: 25, count: 64, timer: 30 };
-    model.qdma.as_ref().unwrap_or(&USUAL)
-}
-
 /// Descriptors to the device, from it, completions.
 fn rings(arena: Arena) -> [u64; 3] {
     [arena.ring(0), arena.ring(1), arena.ring(2)]
 }
 
 /// Programs the device: tables, engines, contexts of queues.
-pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostModel) {
-    let d = device(model);
+///
+/// # Errors
+/// Where the model does not say how.
+pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostModel) -> Result<(), Invalid> {
+    let d = model.qdma_driver()?;
     let mut nics = host.nics.borrow_mut();
     let slot = &mut nics.slots[port];
     let mut write = |offset: u64, value: u32| slot.write(Place { bar: 0, offset }, &value.to_le_bytes());
@@ -67,6 +64,7 @@ pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostMod
         let word = 1 | 1 << 2 | 1 << 3 | SECOND << 12 | 1 << 16 | 1 << 20;
         context(1, queue, [0, word, h2c as u32, (h2c >> 32) as u32, 0, 0, 0, 0]);
     }
+    Ok(())
 }
 
 /// A queue pair.
@@ -92,12 +90,14 @@ pub struct Pair {
 
 impl Pair {
     /// Of a port.
-    #[must_use]
-    pub fn new(port: usize, queue: u16, arena: Arena, model: &CostModel) -> Self {
+    ///
+    /// # Errors
+    /// Where the model does not say how a QDMA is programmed.
+    pub fn new(port: usize, queue: u16, arena: Arena, model: &CostModel) -> Result<Self, Invalid> {
         let (entries, rings) = ([model.policy.receive_ring, model.policy.transmit_ring], rings(arena));
-        let entry = device(model).completion;
+        let entry = model.qdma_driver()?.completion;
         let bytes = rings[2]..rings[2] + u64::from(entries[0] + 1) * u64::from(entry);
-        Self {
+        Ok(Self {
             port,
             queue,
             entries,
@@ -111,7 +111,7 @@ impl Pair {
             sent: VecDeque::with_capacity(entries[1] as usize),
             next_send: 0,
             done: 0,
-        }
+        })
     }
 
     /// Address of an entry of the completion ring; behind the last is its status.

@@ -121,11 +121,10 @@ impl Mlx5 {
     /// Software has read events up to `consumed`, and wants to hear of the next, or not.
     pub(super) fn event_doorbell<G: GuestMemory>(&mut self, value: u32, arms: bool, io: &mut Io<'_, Due, G>) {
         let Some(eq) = self.objects.eqs.get_mut(value >> 24) else { return };
-        eq.consumed = value & 0xff_ffff;
         if !arms {
             return;
         }
-        if (eq.produced ^ eq.consumed) & 0xff_ffff != 0 {
+        if (eq.produced ^ value) & 0xff_ffff != 0 {
             let (vector, now) = (eq.vector, io.now);
             io.at(now, Due::Message { vector });
         } else {
@@ -155,13 +154,7 @@ impl Mlx5 {
         let Some(sq) = self.objects.sqs.get_mut(number) else { return };
         sq.state = State::Error;
         let cq = sq.cq;
-        let mut entry = [0; ENTRY];
-        entry[0x37] = LOCAL_PROTECTION;
-        place(&mut entry, 0x38, &number.to_be_bytes());
-        place(&mut entry, 0x3c, &counter.to_be_bytes());
-        entry[ENTRY - 1] = SEND_ERROR << 4;
-        self.faults += 1;
-        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+        self.error(t, cq, (SEND_ERROR, number, counter), io);
     }
 
     /// The same of a receive queue.
@@ -169,11 +162,21 @@ impl Mlx5 {
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
         rq.state = State::Error;
         let cq = rq.cq;
+        self.error(t, cq, (RECEIVE_ERROR, number, counter), io);
+    }
+
+    fn error<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        cq: u32,
+        (code, number, counter): (u8, u32, u16),
+        io: &mut Io<'_, Due, G>,
+    ) {
         let mut entry = [0; ENTRY];
         entry[0x37] = LOCAL_PROTECTION;
         place(&mut entry, 0x38, &number.to_be_bytes());
         place(&mut entry, 0x3c, &counter.to_be_bytes());
-        entry[ENTRY - 1] = RECEIVE_ERROR << 4;
+        entry[ENTRY - 1] = code << 4;
         self.faults += 1;
         self.complete(t, cq, &mut entry, own(Moves::Completions), io);
     }

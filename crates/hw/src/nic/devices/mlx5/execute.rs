@@ -316,7 +316,6 @@ impl Mlx5 {
                     let number = of_object(input);
                     return gone(self.objects.plain.get_mut(make).and_then(|all| all.remove(number)));
                 }
-                self.unknown_commands += 1;
                 Status::Ok
             }
         }
@@ -403,14 +402,14 @@ impl Mlx5 {
                 } else {
                     Pages::new(12 + get(c, 195, 5) as u32, get(c, 84, 6) * 64, part(input, 0x110))
                 };
-                if !self.objects.affords(pages.count()) {
-                    return Status::NoResources;
-                }
                 let mut record = double(c, 0x38);
                 if get(c, 6, 1) != 0 {
                     let at = self.objects.umems.get(word(c, 4)).and_then(|umem| umem.at(record));
                     let Some(at) = at else { return Status::BadIndex };
                     record = at;
+                }
+                if !self.objects.affords(pages.count()) {
+                    return Status::NoResources;
                 }
                 let ring = Ring { pages, log, stride: 6 + u32::from(wide), record };
                 let mut cq = Cq { ring, eq: word(c, 0x14) & 0xff, ..Cq::default() };

@@ -240,7 +240,6 @@ pub struct Eq {
     pub vector: u16,
     pub mask: u64,
     pub produced: u32,
-    pub consumed: u32,
     pub armed: bool,
 }
 

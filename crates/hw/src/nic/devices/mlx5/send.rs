@@ -38,6 +38,8 @@ pub struct Work {
     queue: u32,
     epoch: u32,
     segments: Vec<Segment>,
+    /// The memory that they are, once it has been asked for.
+    pieces: Vec<(u64, u32)>,
     /// Bytes that stood in the request, before all others.
     inline: Vec<u8>,
     sums: u8,
@@ -47,7 +49,6 @@ pub struct Work {
     signals: bool,
     until: Ps,
     rung: Ps,
-    first: u64,
 }
 
 fn purpose(sq: &Sq, moves: Moves) -> Purpose {
@@ -212,16 +213,10 @@ impl Mlx5 {
         }
     }
 
-    fn queue_work<G: GuestMemory>(&mut self, mut work: Work, io: &mut Io<'_, Due, G>) {
+    fn queue_work<G: GuestMemory>(&mut self, work: Work, io: &mut Io<'_, Due, G>) {
         let queue = work.queue;
         if self.objects.sqs.get(queue).is_some_and(|sq| sq.lane.is_none()) {
             self.sends_first(queue);
-        }
-        work.first = 0;
-        if let Some(&s) = work.segments.first() {
-            let mut first = None;
-            self.objects.translate(s, &mut |at, _| first = first.or(Some(at)));
-            work.first = first.unwrap_or(0);
         }
         if let Some(sq) = self.objects.sqs.get(queue) {
             let lane = sq.lane.unwrap_or(0);
@@ -273,10 +268,9 @@ impl Mlx5 {
         let now = io.now;
         let Some(sq) = self.objects.sqs.get(queue) else { return };
         let (lane, purpose) = (sq.lane.unwrap_or(0), purpose(sq, Moves::Payload));
-        self.pieces.clear();
-        let (pieces, objects) = (&mut self.pieces, &self.objects);
+        let (pieces, objects) = (&mut work.pieces, &self.objects);
         let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
-        let total: u64 = self.pieces.iter().map(|p| u64::from(p.1)).sum();
+        let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
         if !good || total > PACKET_MAX as u64 {
             let counter = work.ends.map_or(0, |e| e.0);
             io.note(Notice::Senseless { queue: lane });
@@ -286,7 +280,7 @@ impl Mlx5 {
         }
         io.note(Notice::Begun { queue: lane });
         let mut until = now;
-        for &(address, bytes) in &self.pieces {
+        for &(address, bytes) in &work.pieces {
             until = until.max(io.read(now, address, bytes.into(), purpose));
         }
         // Packets stay in order.
@@ -298,6 +292,7 @@ impl Mlx5 {
 
     fn recycle(&mut self, mut work: Work) {
         work.segments.clear();
+        work.pieces.clear();
         work.inline.clear();
         (work.ends, work.signals, work.segment_size, work.sums) = (None, false, 0, 0);
         if self.spare.len() < SPARE {
@@ -318,17 +313,12 @@ impl Mlx5 {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(&work.inline);
-        for &s in &work.segments {
-            let (mut good, guest) = (true, io.guest);
-            self.objects.translate(s, &mut |at, bytes| {
-                let end = frame.len();
-                frame.resize(end + bytes as usize, 0);
-                good &= guest.read(at, &mut frame[end..]);
-            });
-            self.faults += u64::from(!good);
+        for &(at, bytes) in &work.pieces {
+            let end = frame.len();
+            frame.resize(end + bytes as usize, 0);
+            self.faults += u64::from(!io.guest.read(at, &mut frame[end..]));
         }
-        let first = if work.segments.is_empty() { None } else { Some(work.first) };
-        io.note(Notice::Read { queue: lane, first: first.or(Some(0)) });
+        io.note(Notice::Read { queue: lane, first: Some(work.pieces.first().map_or(0, |p| p.0)) });
         io.note(Notice::Gathered { queue: lane });
         let offload = offload_of(&mut frame, work.sums, work.segment_size);
         let mut scratch = std::mem::take(&mut self.scratch);
