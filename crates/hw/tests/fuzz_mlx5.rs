@@ -4,7 +4,6 @@
 mod chaos;
 
 use chaos::{cable, platform, seeds, Ram, Random, MAC, MEMORY};
-use std::cell::Cell;
 use wiretime_base::Ps;
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::devices::{self, queues};
@@ -60,7 +59,7 @@ impl Host {
             BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
         let mut new = Self {
             port,
-            ram: Ram { bytes: vec![0; MEMORY as usize], outside: Cell::new(0) },
+            ram: Ram::new(vec![0; MEMORY as usize]),
             memory: MemorySystem::new(&p, 1),
             engine: DmaEngine::new(&p, 0, 0..1),
             books: devices::books(&p, settings),

@@ -3,7 +3,8 @@
 mod random;
 
 pub use random::Random;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Sizes};
@@ -17,9 +18,22 @@ pub const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 pub struct Ram {
     pub bytes: Vec<u8>,
     pub outside: Cell<u64>,
+    /// Words that a device read and that would be addresses here. What it writes may be read as a descriptor again (a
+    /// packet lies where a ring is), so a fuzzer cannot know beforehand all that it hands over.
+    read: RefCell<BTreeSet<u64>>,
 }
 
 impl Ram {
+    pub fn new(bytes: Vec<u8>) -> Ram {
+        Ram { bytes, outside: Cell::new(0), read: RefCell::default() }
+    }
+
+    /// Whether a device read, as a word of something, an address whose next `length` bytes include this one.
+    #[allow(dead_code)] // not every fuzzer asks
+    pub fn was_read(&self, address: u64, length: u64) -> bool {
+        self.read.borrow().range(address.saturating_sub(length - 1)..=address).next().is_some()
+    }
+
     fn range(&self, address: u64, length: usize) -> Option<std::ops::Range<usize>> {
         let end = address.checked_add(length as u64).filter(|&end| end <= MEMORY);
         if end.is_none() {
@@ -31,7 +45,11 @@ impl Ram {
 
 impl GuestMemory for Ram {
     fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        self.range(address, data.len()).map(|r| data.copy_from_slice(&self.bytes[r])).is_some()
+        let Some(r) = self.range(address, data.len()) else { return false };
+        data.copy_from_slice(&self.bytes[r]);
+        let words = data.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
+        self.read.borrow_mut().extend(words.filter(|&word| word < MEMORY));
+        true
     }
     fn write(&mut self, address: u64, data: &[u8]) -> bool {
         let Some(r) = self.range(address, data.len()) else { return false };
@@ -58,10 +76,11 @@ pub fn cable(p: &Platform, seed: u64) -> Cable {
     Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).unwrap()
 }
 
-/// The corpus, and others each time: a failing seed is named, and belongs into the corpus.
+/// The corpus, and as many others as `WIRETIME_FUZZ_SEEDS` says: a failing seed is named, and belongs into the corpus.
 pub fn seeds(corpus: &[u64]) -> Vec<u64> {
+    let others: u64 = std::env::var("WIRETIME_FUZZ_SEEDS").map_or(0, |n| n.parse().expect("a number of seeds"));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
-    let drawn = (0..2).map(|n| (now ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let drawn = (0..others).map(|n| now.wrapping_add(n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let seeds: Vec<u64> = corpus.iter().copied().chain(drawn).collect();
     println!("seeds {seeds:#x?}");
     seeds
