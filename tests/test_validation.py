@@ -30,7 +30,8 @@ def falling(study: str, place: Mapping[str, Any]) -> float:
 def made_up(studies: Mapping[str, folder.Study], value: Value = falling, step: float = 20) -> judge.Tables:
     """Tables as finished studies would leave them: figures fall from point to point from what is given."""
     times = [f"statistics.cores.{n}.processor_time.{kind}_ps" for n in (0, 1) for kind in PROCESSOR_TIME]
-    names = [*metrics.NAMED, "load.forwarded", *times]
+    polls = [f"statistics.ports.0.queues.0.driver.{name}" for name in ("polls", "empty_polls")]
+    names = dict.fromkeys([*metrics.NAMED, "load.forwarded", *times, *polls, *asked_for()])
     for name, study in studies.items():
         rows = [
             {
@@ -94,8 +95,13 @@ def test_what_a_change_does_has_the_published_direction(tmp_path: Path) -> None:
     assert lost.simulated == pytest.approx(-33, abs=2) and lost.agrees
 
 
+def asked_for() -> set[str]:
+    """The counters that rules name."""
+    return {name for c in claims.load() for name in c.simulated.split('"')[1::2] if name.startswith("statistics.")}
+
+
 def test_statistics_that_rules_ask_for_exist() -> None:
-    asked = {name for c in claims.load() for name in c.simulated.split('"')[1::2] if name.startswith("statistics.")}
+    asked = asked_for()
     assert len(asked) > 9
     for name in asked:
         metrics.check_name("rules", name)

@@ -19,6 +19,7 @@ class Units(TypedDict):
     vector: int
     load: int
     store: int
+    load_store: int
 
 
 Unit: TypeAlias = Literal[
@@ -52,22 +53,10 @@ PrefetcherKind: TypeAlias = Literal["off", "next-line", "stride", "stream"]
 Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive"]
 
 
-class SharedCache(TypedDict):
-    """
-    The shared cache.
-    """
+Beyond: TypeAlias = Literal["oldest", "memory"]
 
-    size: str
-    ways: int
-    latency: str
-    banks: int
-    bank_time: str
-    port_time: str
-    mshrs: int
-    replacement: Replacement
-    inclusion: Inclusion
-    dca_ways: int
-    snoop_latency: str
+
+DeviceReads: TypeAlias = Literal["share", "snapshot"]
 
 
 PagePolicy: TypeAlias = Literal["open", "closed"]
@@ -149,6 +138,9 @@ class Mlx5(TypedDict):
     receive_requests_ahead: int
     send_blocks_a_read: int
     send_blocks_ahead: int
+    compression_timeout: str
+    compression_after: int
+    read_time: str
     send_packet_time: str
 
 
@@ -662,10 +654,12 @@ class MemoryStats(TypedDict):
     llc_misses_walk: int
     llc_allocations: int
     llc_write_backs: int
+    llc_evictions: int
     llc_mshr_full_ps: int
     dma_writes: int
     dma_write_allocations: int
     dma_write_updates: int
+    dma_write_overflows: int
     dma_reads: int
     dma_read_hits: int
     dca_leaks: int
@@ -956,6 +950,28 @@ class Level2(TypedDict):
     interval: int
 
 
+class SharedCache(TypedDict):
+    """
+    The shared cache.
+    """
+
+    size: str
+    ways: int
+    hashed: bool
+    latency: str
+    banks: int
+    bank_time: str
+    port_time: str
+    mshrs: int
+    replacement: Replacement
+    inclusion: Inclusion
+    dca_ways: int
+    dca_lines: int
+    dca_beyond: Beyond
+    device_reads: DeviceReads
+    snoop_latency: str
+
+
 class Dram(TypedDict):
     """
     Main memory. Timings by the names of JEDEC's standards.
@@ -1204,6 +1220,7 @@ class Load(TypedDict):
     rate: str
     arrivals: Arrivals
     flows: Flows
+    networks: bool
     recognition: Recognition
     timestamp_offset: int
     packets: int | None
@@ -1296,6 +1313,7 @@ class Core(TypedDict):
     frequency: str
     fetch_width: int
     fetch_queue_entries: int
+    fetch_target_entries: int
     dispatch_width: int
     commit_width: int
     rob_entries: int

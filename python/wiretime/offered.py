@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import wiretime._native as _native
-from wiretime import apps, load, replay
+from wiretime import apps, load, platforms, replay
 from wiretime.errors import WiretimeError, unknown
 from wiretime.request import Request, option_of
 
@@ -118,6 +118,7 @@ class _Asked:
         return {
             "traffic": "udp",
             "internet": f"v{r.internet}",
+            "networks": self.app.routes_between_ports and platforms.ports(self.platform) > 1,
             "sizes": sizes,
             "rate": self.link["rate"],
             "arrivals": load.arrivals(r.arrivals),

@@ -14,7 +14,7 @@ from wiretime import load, platforms
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
 from wiretime.counters import numbers, of
 from wiretime.models import Report, Statistics
-from wiretime.statistics import PROCESSOR_TIME, work
+from wiretime.statistics import PROCESSOR_TIME, packets, work
 
 ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
 
@@ -116,7 +116,7 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     several = f"mean of {w.cores} cores; " if w.cores > 1 else ""
     if _modelled(result):
         cycles = sum(core["core"]["cycles"] for core in of(result)["cores"])
-        each = cycles / max(result["cohort"]["offered"], 1)
+        each = cycles / max(packets(result), 1)
         row("cycles a packet", f"{each:.0f}", "of all cores, empty polls included")
     else:
         row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")

@@ -114,8 +114,10 @@ def packets(result: Report) -> int:
 
 
 def busy_cores(result: Report) -> list[int]:
-    """Return the cores that worked, busiest first."""
-    work = [core["core"]["instructions"] for core in of(result)["cores"]]
+    """Return the cores that worked, busiest first; where software is a model, it has cycles and no instructions."""
+    cores = [core["core"] for core in of(result)["cores"]]
+    counts = "instructions" if any(core["instructions"] for core in cores) else "cycles"
+    work = [numbers(core)[counts] for core in cores]
     return [i for i in sorted(range(len(work)), key=lambda i: -work[i]) if work[i] * 10 >= max(work)]
 
 

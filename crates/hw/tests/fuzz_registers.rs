@@ -143,7 +143,7 @@ fn fuzz(interface: Interface, know: &Knowledge, seed: u64) {
         p.nic[0].qdma = Some(q);
     }
     let mut memory = MemorySystem::new(&p, 1);
-    let cable = cable(&p, seed);
+    let cable = cable(&p, seed, "1Gbps");
     let shared_range = shared_pages(interface).range;
     let queues = queues(&p.nic[0]);
     let pages = LocalPages::new(shared_range.clone());

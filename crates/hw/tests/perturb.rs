@@ -85,6 +85,8 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "replacement" => &["lru", "random", "pseudo-lru", "rrip"],
         "inclusion" => &["inclusive", "non-inclusive", "exclusive"],
         "page_policy" => &["open", "closed"],
+        "dca_beyond" => &["oldest", "memory"],
+        "device_reads" => &["share", "snapshot"],
         "path" => &["pcie", "bus"],
         "unit" => &["none", "branch", "integer", "multiply", "vector", "vector-first", "vector-last", "load"],
         _ => &[],
@@ -146,6 +148,7 @@ fn every_parameter_moves_something() {
             ],
         ),
         load(n1, &[("l2.size", v("128KiB")), ("llc.size", v("512KiB"))]),
+        load(n1, &[("llc.dca_ways", Value::from(2)), ("llc.dca_lines", Value::from(64))]),
         load(
             n1,
             &[

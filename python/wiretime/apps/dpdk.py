@@ -57,10 +57,14 @@ EM_ROUTES_MAX = 65_536
 
 
 def _l3fwd(s: Setup) -> str:
-    if s.ports > 1:
-        raise WiretimeError(f"--ports {s.ports}: l3fwd's routes here lead to port 0: one port")
-    config = ",".join(f"(0,{q},{1 + q % s.workers})" for q in range(s.queues))
-    words = [f"-p 1 -P --config='{config}' --eth-dest=0,{GENERATOR}", "--rule_ipv4=/routes4 --rule_ipv6=/routes6"]
+    if s.ports > 1 and value_of(s.extra, "--lookup") == "em":
+        raise WiretimeError(
+            f"--ports {s.ports}: l3fwd's exact matches here lead to port 0: one port, or longest prefixes"
+        )
+    ports = range(s.ports)
+    config = ",".join(f"({port},{q},{1 + q % s.workers})" for q in range(s.queues) for port in ports)
+    words = [f"-p {(1 << s.ports) - 1} -P --config='{config}'", *(f"--eth-dest={port},{GENERATOR}" for port in ports)]
+    words.append("--rule_ipv4=/routes4 --rule_ipv6=/routes6")
     if s.interface == "8254x":
         words.append("--parse-ptype")  # its driver does not tell packets apart
     if s.jumbo:
@@ -70,7 +74,10 @@ def _l3fwd(s: Setup) -> str:
 
 
 def _routes(s: Setup) -> Mapping[str, str]:
-    """Return routes back to the generator: by prefix, or one for each flow."""
+    """Return routes back to the generator: by prefix, or one for each flow; of several ports, each to the next."""
+    if s.ports > 1:
+        networks = "".join(f"R198.18.{port}.0/24 {(port + 1) % s.ports}\n" for port in range(s.ports))
+        return {"routes4": networks, "routes6": "R2001:0002:0000::/48 0\n"}
     if value_of(s.extra, "--lookup") != "em":
         return {"routes4": "R10.0.0.0/8 0\n", "routes6": "R2001:0002:0000::/48 0\n"}
     flows = s.load["flows"]
@@ -93,6 +100,7 @@ L3FWD = App(
     memory=lambda s: EM_ROUTES_MIB if value_of(s.extra, "--lookup") == "em" else ROUTES_MIB,
     texts=_routes,
     queues=True,
+    routes_between_ports=True,
     stop="signal",
     ring="--rx-queue-size",
     options=(

@@ -156,6 +156,8 @@ class App:
     start_at: str = "receiver-ready"
     kernel: bool = False
     queues: bool = False
+    # Whether packets of each port are for a network of their own, so that it can send them on by another.
+    routes_between_ports: bool = False
     # What is offered unless somebody says otherwise.
     rate: str = "40Gbps"
     min_cores: int = 2

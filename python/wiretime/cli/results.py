@@ -11,12 +11,14 @@ import typer
 
 from wiretime import (
     compare,
+    explain,
     packets,
     profile,
     statistics,
 )
 from wiretime.cli.base import (
     app,
+    notes,
     screen,
 )
 
@@ -51,6 +53,28 @@ def stats_command(
         csv.writer(sys.stdout, lineterminator="\n").writerows(packets.occupancy(result))
     else:
         screen.print(statistics.show(result, everything))
+
+
+@app.command("explain")
+def explain_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--out).")],
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Only what the counters say: runs nothing to find what would move it.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
+) -> None:
+    """Say in sentences what limits a run, by how much, and what would move it: changes are run, not guessed."""
+    said, result = explain.explain(folder)
+    for sentence in said:
+        screen.print(sentence, markup=False, highlight=False)
+    if counters:
+        return
+    settings = explain.asked(folder)
+    tried = explain.changes(result, settings)
+    notes.print(f"{len(tried)} changes and the run itself, to see what moves it", highlight=False)
+    screen.print()
+    for sentence in explain.told(*explain.measure(settings, tried, jobs)):
+        screen.print(sentence, markup=False, highlight=False)
 
 
 @app.command("profile")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import far, load, offered, platforms, report, runs
+from wiretime import explain, far, load, offered, platforms, report, runs
 from wiretime.cli.base import AppArgs, Application, Changes, Cores, NicName, PlatformName, Queues, app, notes, screen
 from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
@@ -138,6 +138,7 @@ def run_command(
     result, host = done.result, done.host
     if out is not None:
         runs.write(out, done)
+        explain.keep(out, request)
     if json_output == "-":
         sys.stdout.write(runs.dump(result))
     elif json_output is not None:

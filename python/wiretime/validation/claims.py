@@ -16,13 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 from pydantic import BaseModel, ConfigDict, Field
 
 from wiretime.errors import WiretimeError
 from wiretime.setup import debian
 
 FOLDER = Path(__file__).parent / "reference"
-TABLES = ("gem5_dpdk", "redhat_n1", "grace_l3fwd")
+TABLES = ("gem5_dpdk", "redhat_n1", "forwarding", "grace_l3fwd")
 
 Kind = Literal["like for like", "proxy", "trend", "calibrated"]
 # How an error is expressed: of values their ratio, of gains the ratio of the factors, of shares points.
@@ -39,6 +40,8 @@ class Source(_Table):
     title: str
     # Its studies beside those that rows need: figures without published values.
     studies: tuple[str, ...] = ()
+    # What its rows' figure is called, where no column says it.
+    figure: str = ""
 
 
 class Setup(_Table):
@@ -59,8 +62,10 @@ class Rule(_Table):
     what: str
     # Where it is other than the set-up's.
     kind: Kind | None = None
-    # Where the row's value does not say it.
+    # Where the row's value does not say it: another text; an expression of the row's columns (SQL), and its unit.
     published: str = ""
+    derived: str = ""
+    unit: str = ""
     studies: tuple[str, ...] = ()
     # SQL over the studies.
     simulated: str = ""
@@ -113,6 +118,14 @@ def _number(text: str) -> float | None:
         return None
 
 
+def _evaluated(expression: str) -> float:
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT {expression}").fetchone()
+    if found is None or found[0] is None:
+        raise WiretimeError(f"no value: {expression}")
+    return float(found[0])
+
+
 def _scale(row: Mapping[str, str]) -> Scale:
     if row["unit"] != "%":
         return "ratio"
@@ -124,17 +137,19 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Cla
     plain = {k: v.strip() for k, v in row.items()}
     named = {k: rules.words.get(v, v) for k, v in plain.items()}
     published = rule.published or plain["value"]
+    if rule.derived:
+        published = f"{_evaluated(rule.derived.format(**plain)):.4g}"
     limits = None
     if rule.agrees is not None:
         low, high = (float(str(limit).format(**plain)) for limit in rule.agrees)
         limits = (low, high)
     return Claim(
         source=source,
-        figure=plain.get("figure") or plain.get("part") or plain.get("test", ""),
+        figure=rules.source.figure or plain.get("figure") or plain.get("part") or plain.get("test", ""),
         what=rule.what.format(**plain) + (f" ({setup.label})" if setup.label else ""),
         published=published,
         value=_number(published),
-        unit=plain["unit"].replace("Gbps", "Gb/s").replace("Mbps", "Mb/s"),
+        unit=(rule.unit or plain["unit"]).replace("Gbps", "Gb/s").replace("Mbps", "Mb/s"),
         kind=rule.kind or setup.kind,
         scale=_scale(plain),
         there=setup.there.format(**plain),

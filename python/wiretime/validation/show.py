@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import count, groupby, product
 from string import ascii_lowercase
 from typing import get_args
 
@@ -91,6 +91,12 @@ def columns(v: Verdict) -> dict[str, str]:
     }
 
 
+def _letters() -> Iterator[str]:
+    """Yield a, b, ... z, aa, ab, ..."""
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
+
+
 def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
     """Return all rows, a table for each source."""
     lines = [*(f"- {line}" for line in summary), ""]
@@ -98,7 +104,7 @@ def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
         of_source = list(rows)
         lines += [f"## {source[0].upper()}{source[1:]}", ""]
         setups = dict.fromkeys((v.claim.there, v.claim.here) for v in of_source)
-        keys = dict(zip(setups, ascii_lowercase, strict=False))
+        keys = dict(zip(setups, _letters(), strict=False))
         lines += [f"- **{key}**: {there}; here: {here}" for (there, here), key in keys.items()]
         lines += ["", "| figure | what | on | published | simulated | error | kind | misfit |"]
         lines += ["|---|---|---|---:|---:|---:|---|---|"]

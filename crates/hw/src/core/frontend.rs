@@ -12,9 +12,20 @@ impl Core {
     /// Dispatch goes on at `t` at the earliest, elsewhere.
     pub(super) fn redirect(&mut self, t: Cycles, cause: StallCause) {
         self.new_group = true;
+        self.ahead.restart(t);
         if t > self.fetch {
             self.fetch = t;
             self.fetch_cause = cause;
+        }
+    }
+
+    /// Fetch goes on elsewhere after a bubble: where to was known before.
+    #[inline]
+    fn turn(&mut self, bubble: Cycles) {
+        self.new_group = true;
+        if bubble > Cycles::ZERO {
+            self.fetch += bubble;
+            self.fetch_cause = StallCause::Fetch;
         }
     }
 
@@ -39,16 +50,19 @@ impl Core {
 
     pub(super) fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
         self.fetched_line = pc / LINE;
-        let walk = self.tlb.instruction(self.index, vaddr, self.fetch, memory, walker);
-        if walk > Cycles::ZERO {
-            self.fetch += walk;
+        let floor = self.cycle().saturating_sub(self.ahead_most);
+        let asked = self.ahead.asks(self.fetch, floor);
+        let translated = asked + self.tlb.instruction(self.index, vaddr, asked, memory, walker);
+        if translated > self.fetch {
+            self.fetch = translated;
             self.fetch_cause = StallCause::Itlb;
         }
-        let there = memory.fetch(self.index, pc, self.fetch);
+        let there = memory.fetch(self.index, pc, translated);
         if there > self.fetch {
             self.fetch = there;
             self.fetch_cause = StallCause::L1i;
         }
+        self.ahead.fetched(self.fetch);
     }
 
     /// What a barrier, an acquire or release, or a system register write makes others wait for.
@@ -81,7 +95,7 @@ impl Core {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}
-            Outcome::Taken(cycles) => self.redirect(self.fetch + cycles, StallCause::Fetch),
+            Outcome::Taken(cycles) => self.turn(cycles),
             Outcome::LateTarget(cycles) => {
                 self.stats.btb_misses += 1;
                 self.redirect(self.fetch + cycles, StallCause::Fetch);

@@ -8,6 +8,7 @@
 //! - `standing`: where a core stands, and turns of a loop that need not be taken.
 
 mod access;
+mod ahead;
 mod branch;
 mod dispatch;
 mod entries;

@@ -6,6 +6,7 @@
 //! right), uops beyond one per instruction but for wide vector accesses, move elimination and fusion.
 
 use super::access::{DeviceAccess, MemEvent};
+use super::ahead::Ahead;
 use super::branch::Predictor;
 use super::entries::Entries;
 use super::ports::{IssueQueue, Ports};
@@ -77,6 +78,9 @@ pub struct Core {
     pub(super) fetch_cause: StallCause,
     pub(super) fetched_line: u64,
     pub(super) new_group: bool,
+    pub(super) ahead: Ahead,
+    /// How long before the current cycle a line may have been asked for.
+    pub(super) ahead_most: Cycles,
     /// Where the next instruction is dispatched, and how far one instruction goes.
     pub(super) dispatch: Position,
     pub(super) dispatch_step: Position,
@@ -147,6 +151,9 @@ impl Core {
             fetch_cause: StallCause::Fetch,
             fetched_line: u64::MAX,
             new_group: true,
+            ahead: Ahead::new(p.fetch_target_entries),
+            // What has been reached is forgotten as much later: half of it is enough for any queue.
+            ahead_most: clock.cycle_at_or_after(BEHIND) / 2,
             dispatch: Position::default(),
             dispatch_step: Position::step(p.dispatch_width),
             commit: Position::default(),

@@ -85,6 +85,7 @@ impl Core {
             entries.stand(now, &mut words);
         }
         self.ports.stand(now, &mut words);
+        self.ahead.stand(now.saturating_sub(self.ahead_most), &mut words);
         for queue in &mut self.queues {
             queue.stand(now, &mut words);
         }
@@ -109,6 +110,7 @@ impl Core {
         let by = turn.length * count;
         let now = self.cycle();
         self.ports.shift(now, by);
+        self.ahead.shift(by);
         for queue in &mut self.queues {
             queue.shift(now, by);
         }

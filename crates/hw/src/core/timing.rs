@@ -53,7 +53,8 @@ impl Layout {
             multiply,
             vector,
             load,
-            store: if store == 0 { load } else { store },
+            // The lowest of the load pipes.
+            store: if store == 0 { load & !(load << u.load_store) } else { store },
         }
     }
 

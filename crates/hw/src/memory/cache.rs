@@ -16,6 +16,8 @@ pub const DMA: u8 = 4;
 pub const PREFETCHED: u8 = 8;
 /// Other cores use it at the same time.
 pub const CONTENDED: u8 = 16;
+/// Counts towards the devices' share.
+pub const SHARE: u8 = 32;
 
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
@@ -63,7 +65,9 @@ pub struct Cache<T> {
     lines: Vec<Line<T>>,
     /// Tree pseudo-LRU: one bit a node, by set.
     trees: Vec<u64>,
+    /// The least power of two of sets, less one; of hashed sets any number.
     set_mask: u64,
+    hashed_sets: Option<u64>,
     ways: usize,
     policy: Replacement,
     clock: u32,
@@ -85,6 +89,7 @@ impl<T: Time> Cache<T> {
             lines: vec![Line::default(); total],
             trees: vec![0; trees],
             set_mask: sets - 1,
+            hashed_sets: None,
             ways,
             policy,
             clock: 0,
@@ -92,9 +97,24 @@ impl<T: Time> Cache<T> {
         }
     }
 
+    /// Sets chosen by a hash of the line's number, as many as `size` and `ways` come to.
+    pub fn with_hashed_sets(self, size: u64) -> Self {
+        let sets = size / (super::LINE * self.ways as u64);
+        Self { hashed_sets: Some(sets.max(1)), ..self }
+    }
+
+    #[inline]
+    fn set(&self, line: u64) -> usize {
+        match self.hashed_sets {
+            None => (line & self.set_mask) as usize,
+            // The high half of a product is a fair share of any number of sets (Lemire 2016).
+            Some(sets) => ((u128::from(spread(line, u64::BITS)) * u128::from(sets)) >> u64::BITS) as usize,
+        }
+    }
+
     #[inline]
     fn base(&self, line: u64) -> usize {
-        (line & self.set_mask) as usize * self.ways
+        self.set(line) * self.ways
     }
 
     /// Where `line` is. Counts as a use.
@@ -145,7 +165,7 @@ impl<T: Time> Cache<T> {
     /// Where `line` is, without using it.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
-        let set = (line & self.set_mask) as usize;
+        let set = self.set(line);
         let (base, wanted) = (set * self.ways, u64::from(mark(line)) * ONES);
         for (i, word) in self.marks[set * self.words..][..self.words].iter().enumerate() {
             let differs = word ^ wanted;
@@ -165,7 +185,7 @@ impl<T: Time> Cache<T> {
     /// What a way of the set of `line` holds from now on: the line, or nothing.
     #[inline]
     fn put(&mut self, line: u64, at: usize, taken: bool) {
-        let set = (line & self.set_mask) as usize;
+        let set = self.set(line);
         let way = at - set * self.ways;
         let (word, shift) = (&mut self.marks[set * self.words + way / MARKS], way % MARKS * 8);
         *word = *word & !(0xff << shift) | u64::from(if taken { mark(line) } else { 0 }) << shift;
@@ -320,6 +340,21 @@ mod tests {
             c.touch(used);
             assert_ne!(insert(&mut c, line), Some(used));
         }
+    }
+
+    #[test]
+    fn hashed_sets_may_be_any_number_and_spread_what_lies_at_one_distance() {
+        let size = 19 * 12 * 64;
+        let mut c = Cache::new(size, 12, Lru).with_hashed_sets(size);
+        // Three quarters of what it holds, at a distance that is a multiple of any power of two of sets.
+        let lines: Vec<u64> = (0..19 * 9).map(|n| n * 64).collect();
+        for &line in &lines {
+            insert(&mut c, line);
+        }
+        let there = lines.iter().filter(|&&line| c.find(line).is_some()).count();
+        assert!(there > lines.len() * 9 / 10, "{there} of {}", lines.len());
+        let sets: std::collections::BTreeSet<usize> = lines.iter().map(|&line| c.set(line)).collect();
+        assert_eq!((sets.len(), sets.last()), (19, Some(&18)));
     }
 
     proptest! {

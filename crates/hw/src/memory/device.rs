@@ -1,7 +1,8 @@
 //! DMA into and out of the caches: direct cache access (DDIO, cache stashing to the LLC) or past them.
 
-use super::cache::{DIRTY, DMA};
+use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::{Level, MemorySystem, LINE};
+use crate::params::{Beyond, DeviceReads};
 use crate::requester::{DmaRequester, Requester};
 use wiretime_base::Ps;
 
@@ -24,14 +25,44 @@ impl MemorySystem {
                 self.shared.dram.write(line, at_bank + self.shared.latency, Some(by));
             } else if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_write_updates += 1;
-                self.shared.llc.set_state(at, DIRTY | DMA);
+                let share = self.shared.llc.state(at) & SHARE;
+                self.shared.llc.set_state(at, DIRTY | DMA | share);
+            } else if !self.room_for_device(t) {
+                self.shared.dram.write(line, at_bank + self.shared.latency, Some(by));
             } else {
                 self.shared.stats.dma_write_allocations += 1;
+                let share = if self.shared.share.limited() { SHARE } else { 0 };
                 // A core that looks before finds the line, too, but never waits for what comes later.
-                self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA, ways, t);
+                self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA | share, ways, t);
+                self.shared.share.entered(line);
             }
         }
         visible
+    }
+
+    /// Whether a device may put another line into the LLC: the oldest of its own makes room, if that is the rule.
+    fn room_for_device(&mut self, t: Ps) -> bool {
+        if !self.shared.share.full() {
+            return true;
+        }
+        self.shared.stats.dma_write_overflows += 1;
+        if self.shared.share.beyond == Beyond::Memory {
+            return false;
+        }
+        if let Some(line) = self.shared.share.take_oldest() {
+            if let Some(state) = self.shared.llc.remove(line) {
+                self.let_go(Victim { line, state }, t);
+            }
+        }
+        true
+    }
+
+    /// Whether a core has the line for a device that reads it.
+    fn core_supplies(&mut self, line: u64, t: Ps) -> bool {
+        match self.shared.device_reads {
+            DeviceReads::Share => self.take_from_others(DEVICE, line, false, t),
+            DeviceReads::Snapshot => self.others(DEVICE, line) != 0,
+        }
     }
 
     /// A device reads `length` bytes at `address`, its request arriving at `t`; returns when the last is there.
@@ -44,7 +75,7 @@ impl MemorySystem {
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked.max(self.shared.llc.ready(at)));
-            } else if self.take_from_others(DEVICE, line, false, t) {
+            } else if self.core_supplies(line, t) {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked + self.shared.snoop_latency);
             } else {
@@ -150,6 +181,46 @@ mod tests {
             m.dma_write(((ADDRESS / LINE + n * sets) * LINE, 64), QUIET, BY);
         }
         assert_eq!(m.stats().dca_leaks, 8, "two of ten are left");
+    }
+
+    #[test]
+    fn beyond_its_lines_the_oldest_leaves_or_the_write_goes_to_memory() {
+        for (beyond, gone, to_memory) in [(Beyond::Oldest, 0, 0), (Beyond::Memory, 3, 1)] {
+            let (_, mut p) = system(4);
+            (p.llc.dca_lines, p.llc.dca_beyond) = (3, beyond);
+            let mut m = MemorySystem::new(&p, 1);
+            // Read by the core or not: what a device has brought counts until it leaves. Of different sets.
+            for n in 0..4u64 {
+                m.dma_write((ADDRESS + n * 64, 64), QUIET + Ps::from_us(n), BY);
+                m.llc_access(0, ADDRESS / LINE, QUIET + Ps::from_us(n) + Ps::from_ns(500), CoreAccess::Load);
+            }
+            let stats = m.stats();
+            assert_eq!((stats.dma_write_overflows, stats.dma_write_allocations), (1, 4 - to_memory));
+            let there: Vec<bool> = (0..4).map(|n| m.shared.llc.find(ADDRESS / LINE + n).is_some()).collect();
+            assert!((0..4).all(|n| there[n as usize] || n == gone), "{beyond:?}: {there:?}");
+            assert_eq!(m.dram_stats().writes_dma, to_memory);
+            // What is there already is written in place, whatever the share.
+            m.dma_write((ADDRESS + 64, 64), QUIET + Ps::from_us(9), BY);
+            assert_eq!((m.stats().dma_write_updates, m.stats().dma_write_overflows), (1, 1));
+        }
+    }
+
+    #[test]
+    fn a_snapshot_leaves_the_core_its_line_and_the_llc_without_it() {
+        for (reads, kept) in [(DeviceReads::Share, false), (DeviceReads::Snapshot, true)] {
+            let (_, mut p) = system(4);
+            p.llc.device_reads = reads;
+            let mut m = MemorySystem::new(&p, 1);
+            m.store(0, ADDRESS, Cycles(1000));
+            m.shared.drop_line(ADDRESS / LINE);
+            let t = QUIET + p.llc.latency.ps() + p.llc.snoop_latency.ps();
+            assert_eq!(m.dma_read((ADDRESS, 64), QUIET, BY), t);
+            assert!(m.private[0].holds(ADDRESS / LINE));
+            assert_eq!(m.shared.llc.find(ADDRESS / LINE).is_none(), kept);
+            let store = Cycles(1_000_000);
+            let asks = m.store(0, ADDRESS, store).0 > store + m.clock.cycle_at_or_after(p.llc.latency.ps());
+            assert_eq!(asks, !kept, "{reads:?}: it asks for the line again or not");
+        }
     }
 
     /// As with TPH steering or ways by class: descriptors and one queue's packets into the LLC, the rest to memory.

@@ -2,7 +2,7 @@
 //!
 //! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
 //! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `contention`: lines that cores fight for.
-//! - `device`: DMA.
+//! - `device`: DMA; `share`: how much of the LLC it may have.
 //! - `object`: what lines hold.
 
 mod cache;
@@ -13,6 +13,7 @@ mod mshr;
 mod object;
 mod prefetch;
 mod private;
+mod share;
 mod shared;
 
 pub use dram::{Dram, DramStats};

@@ -4,12 +4,13 @@
 //! exactly who has it (a snoop filter that never overflows); any help from another core costs one latency. Left out:
 //! the shape of the interconnect, and what its messages cost each other.
 
-use super::cache::{Cache, DIRTY, DMA, EXCLUSIVE};
+use super::cache::{Cache, Victim, DIRTY, DMA, EXCLUSIVE, SHARE};
 use super::contention::Contention;
 use super::dram::Dram;
 use super::mshr::Mshrs;
+use super::share::Share;
 use super::{Level, MemorySystem};
-use crate::params::{Inclusion, Platform};
+use crate::params::{DeviceReads, Inclusion, Platform};
 use crate::requester::{CoreAccess, Requester};
 use rustc_hash::FxHashMap;
 use wiretime_base::{stats, Calendar, Ps};
@@ -29,10 +30,12 @@ stats! {
         llc_misses_walk: "lines", "LLC misses by page walks";
         llc_allocations: "lines", "lines put into the LLC for cores: fills and victims";
         llc_write_backs: "lines", "dirty lines that left the LLC for memory";
+        llc_evictions: "lines", "lines that left the LLC to make room, clean ones too";
         llc_mshr_full_ps: "ps", "time that misses waited for one of the LLC's MSHRs";
         dma_writes: "lines", "lines written by devices";
         dma_write_allocations: "lines", "of these, allocated in the LLC";
         dma_write_updates: "lines", "of these, already in the LLC";
+        dma_write_overflows: "lines", "lines written by devices beyond their share of the LLC";
         dma_reads: "lines", "lines read by devices";
         dma_read_hits: "lines", "of these, found in a cache";
         dca_leaks: "lines", "lines written by devices that left the LLC before a core used them";
@@ -53,6 +56,8 @@ pub(super) struct LastLevel {
     pub snoop_latency: Ps,
     pub inclusion: Inclusion,
     pub dca_ways: usize,
+    pub share: Share,
+    pub device_reads: DeviceReads,
     /// Cores that hold a line, by bit. One core needs none.
     directory: Option<FxHashMap<u64, u64>>,
     pub contention: Contention,
@@ -61,8 +66,9 @@ pub(super) struct LastLevel {
 
 impl LastLevel {
     pub fn new(p: &Platform, cores: usize) -> Self {
+        let llc = Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement);
         Self {
-            llc: Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
+            llc: if p.llc.hashed { llc.with_hashed_sets(p.llc.size.bytes()) } else { llc },
             banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),
@@ -73,6 +79,8 @@ impl LastLevel {
             snoop_latency: p.llc.snoop_latency.ps(),
             inclusion: p.llc.inclusion,
             dca_ways: p.llc.dca_ways as usize,
+            share: Share::new(p.llc.dca_lines, p.llc.dca_beyond),
+            device_reads: p.llc.device_reads,
             contention: Contention::new(p.quantum(), cores),
             directory: (cores > 1).then(FxHashMap::default),
             stats: MemoryStats::default(),
@@ -135,7 +143,9 @@ impl LastLevel {
 
     /// Somebody has a newer copy.
     pub fn drop_line(&mut self, line: u64) {
-        self.llc.remove(line);
+        if self.llc.remove(line).is_some_and(|state| state & SHARE != 0) {
+            self.share.left(line);
+        }
     }
 }
 
@@ -154,7 +164,7 @@ impl MemorySystem {
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
             if self.shared.inclusion == Inclusion::Exclusive && !shared && who != CoreAccess::Fetch {
                 // It moves up, with what it owes to memory.
-                self.shared.llc.remove(line);
+                self.shared.drop_line(line);
                 state |= old & DIRTY;
             }
             let snoop = if shared && write { self.shared.snoop_latency } else { Ps::ZERO };
@@ -193,7 +203,17 @@ impl MemorySystem {
         if state & DMA == 0 {
             self.shared.stats.llc_allocations += 1;
         }
-        let Some(victim) = self.shared.llc.insert(line, ready, level, state, ways) else { return };
+        if let Some(victim) = self.shared.llc.insert(line, ready, level, state, ways) {
+            self.let_go(victim, t);
+        }
+    }
+
+    /// A line has left the LLC for another.
+    pub(super) fn let_go(&mut self, victim: Victim, t: Ps) {
+        self.shared.stats.llc_evictions += 1;
+        if victim.state & SHARE != 0 {
+            self.shared.share.left(victim.line);
+        }
         let mut dirty = victim.state & DIRTY;
         if self.shared.inclusion == Inclusion::Inclusive {
             for (i, p) in self.private.iter_mut().enumerate() {
@@ -210,13 +230,18 @@ impl MemorySystem {
         }
     }
 
+    /// Which other cores than `i` have the line, by bit.
+    pub(super) fn others(&self, i: usize, line: u64) -> u64 {
+        match &self.shared.directory {
+            Some(d) => d.get(&line).copied().unwrap_or(0) & !(1u64.checked_shl(i as u32).unwrap_or(0)),
+            None => u64::from(i != 0 && self.private[0].holds(line)),
+        }
+    }
+
     /// Looks for the line in other cores' caches than `i`'s; with `remove`, takes it away from them, else leaves it
     /// shared.
     pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> bool {
-        let others = match &self.shared.directory {
-            Some(d) => d.get(&line).copied().unwrap_or(0) & !(1u64.checked_shl(i as u32).unwrap_or(0)),
-            None => u64::from(i != 0 && self.private[0].holds(line)),
-        };
+        let others = self.others(i, line);
         let mut rest = others;
         let mut dirty = 0;
         while rest != 0 {

@@ -34,7 +34,11 @@ impl Platform {
         geometry("l1i", self.l1i.size, self.l1i.ways)?;
         geometry("l1d", self.l1d.size, self.l1d.ways)?;
         geometry("l2", self.l2.size, self.l2.ways)?;
-        geometry("llc", self.llc.size, self.llc.ways)?;
+        if self.llc.hashed {
+            whole_sets("llc", self.llc.size, self.llc.ways)?;
+        } else {
+            geometry("llc", self.llc.size, self.llc.ways)?;
+        }
         rule(self.llc.dca_ways <= self.llc.ways, || {
             Invalid::new("llc.dca_ways", self.llc.dca_ways, format!("at most llc.ways, {}", self.llc.ways))
         })?;
@@ -224,6 +228,17 @@ fn geometry(name: &str, size: Bytes, ways: u32) -> Result<(), Invalid> {
             format!("{name}.size"),
             format!("{size} with {name}.ways = {ways}"),
             "needs a power-of-two number of sets of 64-byte lines",
+        )
+    })
+}
+
+/// Any number of sets.
+fn whole_sets(name: &str, size: Bytes, ways: u32) -> Result<(), Invalid> {
+    rule(size.bytes() > 0 && size.bytes() % (64 * u64::from(ways.max(1))) == 0, || {
+        Invalid::new(
+            format!("{name}.size"),
+            format!("{size} with {name}.ways = {ways}"),
+            "needs a whole number of sets of 64-byte lines",
         )
     })
 }

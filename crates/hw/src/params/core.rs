@@ -28,6 +28,9 @@ pub struct Core {
     /// Instructions between fetch and dispatch: how far fetch runs ahead.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "instructions"))]
     pub fetch_queue_entries: u32,
+    /// Lines that branch prediction runs ahead of fetch, asking for each (a fetch target queue); 0: fetch asks for itself.
+    #[schemars(range(min = 0, max = 256), extend("unit" = "lines"))]
+    pub fetch_target_entries: u32,
     /// Instructions renamed and dispatched a cycle (in-order: issued a cycle).
     #[schemars(range(min = 1, max = 16), extend("unit" = "instructions/cycle"))]
     pub dispatch_width: u32,
@@ -101,6 +104,9 @@ pub struct Units {
     /// Store pipes; 0: stores take their addresses through the load pipes.
     #[schemars(range(min = 0, max = 1), extend("unit" = "pipes"))]
     pub store: u32,
+    /// Of the load pipes, those that stores go through where they have no pipes of their own.
+    #[schemars(range(min = 1, max = 3), extend("unit" = "pipes"))]
+    pub load_store: u32,
 }
 
 /// Where a class executes.

@@ -108,6 +108,26 @@ pub struct Level2 {
     pub interval: u32,
 }
 
+/// What a DMA write does that finds its share of the cache taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beyond {
+    /// It takes the place of the oldest line that a device has brought.
+    Oldest,
+    /// It goes to memory.
+    Memory,
+}
+
+/// What a device's read does to a line that a core has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceReads {
+    /// The core keeps it shared, its data go to the shared cache: the next store asks for it again.
+    Share,
+    /// The core keeps it as it is, the device gets a snapshot (CHI's ReadOnce).
+    Snapshot,
+}
+
 /// The shared cache.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -117,6 +137,8 @@ pub struct SharedCache {
     /// Associativity.
     #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
     pub ways: u32,
+    /// Sets are chosen by a hash of the address; their number then need not be a power of two.
+    pub hashed: bool,
     /// From an L2 miss to the line's arrival in the core, on a hit.
     pub latency: Duration,
     /// Banks, interleaved by line; a power of two.
@@ -136,6 +158,13 @@ pub struct SharedCache {
     /// Ways in which inbound DMA writes allocate (direct cache access); 0 sends them to memory.
     #[schemars(range(min = 0, max = 64), extend("unit" = "ways"))]
     pub dca_ways: u32,
+    /// Lines that inbound DMA writes may have in this cache at a time; 0: as many as their ways hold.
+    #[schemars(range(min = 0, max = 16_777_216), extend("unit" = "lines"))]
+    pub dca_lines: u32,
+    /// What a DMA write does when they are all taken.
+    pub dca_beyond: Beyond,
+    /// What a device's read does to a line that a core may write.
+    pub device_reads: DeviceReads,
     /// Added when another core's private cache must supply or give up the line.
     pub snoop_latency: Duration,
 }

@@ -22,6 +22,14 @@ pub struct Mlx5 {
     /// Blocks of send requests of a queue that are read or held ahead.
     #[schemars(range(min = 16, max = 1024), extend("unit" = "blocks"))]
     pub send_blocks_ahead: u32,
+    /// How long completions of received packets are held to share an entry with others while packets wait for the link
+    /// (CQE compression, where the driver asks for it); 0: each has its own.
+    pub compression_timeout: Duration,
+    /// Packets in a row that another waited behind for the link, before completions share entries.
+    #[schemars(range(min = 0, max = 1_000_000), extend("unit" = "packets"))]
+    pub compression_after: u32,
+    /// How long each read (payload, requests, records) takes the card's read engine, which both of its ports share.
+    pub read_time: Duration,
     /// From one packet of a send queue to its next.
     pub send_packet_time: Duration,
 }

@@ -7,7 +7,7 @@
 use super::ends::{Draft, End, Ends, Wish};
 use super::far::Timed;
 use super::flows::Picker;
-use super::frames::{Frames, Kind, Packet, Traffic};
+use super::frames::{self, Frames, Kind, Packet, Traffic};
 use super::line::Line;
 use super::load::Load;
 use super::pace::{Pace, Pacing};
@@ -82,7 +82,8 @@ impl Cable {
     pub fn new(load: &Load, port: u8, link: (BitRate, u32), destination: [u8; 6]) -> Result<Self, Invalid> {
         load.sizes.check()?;
         let kind = (load.traffic, load.internet, load.flows.vary);
-        let frames = Frames::new(kind, load.sizes.range().0, load.timestamp_offset, destination)?;
+        let target = if load.networks { [198, 18, port, frames::TARGET as u8] } else { frames::HOST };
+        let frames = Frames::new(kind, load.sizes.range().0, load.timestamp_offset, (destination, target))?;
         let (rate, line) = (load.rate, link.0);
         if rate > line {
             return Err(Invalid::new("rate", rate, format!("at most the link's, {line} (link.rate)")));

@@ -19,7 +19,9 @@ const FIRST_PORT: u32 = 0x1000;
 const PORTS: u32 = 0xe000;
 /// The generator's own address on the link, and the last byte of the address that packets go to.
 pub const PEER: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const TARGET: u32 = 2;
+pub const TARGET: u32 = 2;
+/// Where packets go to, whatever port they come by.
+pub const HOST: [u8; 4] = [10, 0, 0, TARGET as u8];
 /// RFC 5180 sets this network aside for benchmarks.
 const V6_NETWORK: [u8; 6] = [0x20, 0x01, 0, 2, 0, 0];
 
@@ -188,7 +190,7 @@ impl Frames {
         (traffic, internet, vary): (Traffic, Internet, Vary),
         shortest: u32,
         probe_offset: u32,
-        destination: [u8; 6],
+        (destination, target): ([u8; 6], [u8; 4]),
     ) -> Result<Self, Invalid> {
         let body = shortest.saturating_sub(FCS);
         let headers = headers_length(internet);
@@ -218,7 +220,7 @@ impl Frames {
             f[12..14].copy_from_slice(&[8, 0]);
             (f[14], f[22], f[23]) = (0x45, 64, protocol);
             f[26] = 10;
-            f[30..34].copy_from_slice(&[10, 0, 0, TARGET as u8]);
+            f[30..34].copy_from_slice(&target);
         }
         let l4 = places.l4;
         let header_sum = word_sum(&f[ETHERNET..places.source]) + word_sum(&f[places.source + 4..l4]);
@@ -322,7 +324,7 @@ mod tests {
     }
 
     fn frames(traffic: Traffic, internet: Internet, vary: Vary, shortest: u32, offset: u32) -> Result<Frames, Invalid> {
-        Frames::new((traffic, internet, vary), shortest, offset, [2; 6])
+        Frames::new((traffic, internet, vary), shortest, offset, ([2; 6], HOST))
     }
 
     /// Every length, by sums written again: header, and datagram with pseudo-header.

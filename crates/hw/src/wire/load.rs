@@ -32,6 +32,8 @@ pub struct Load {
     pub arrivals: Arrivals,
     /// Flows.
     pub flows: Flows,
+    /// Each port's packets are for a network of its own, 198.18.PORT.0/24 (RFC 2544's addresses): what routes can tell apart.
+    pub networks: bool,
     /// How answers are told.
     pub recognition: Recognition,
     /// Where the probe is, from the start of the frame.
@@ -73,6 +75,7 @@ impl Default for Load {
             rate: BitRate::new(1_000_000_000).expect("above zero"),
             arrivals: Arrivals::Constant,
             flows: Flows::default(),
+            networks: false,
             recognition: Recognition::Probe,
             timestamp_offset: 42,
             packets: None,

@@ -63,11 +63,11 @@ pub fn platform() -> Platform {
     toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).expect("a valid platform")
 }
 
-/// Short packets of many flows, one in half a microsecond.
-pub fn cable(p: &Platform, seed: u64) -> Cable {
+/// Short packets of many flows: of 1 Gb/s, one in half a microsecond.
+pub fn cable(p: &Platform, seed: u64, rate: &str) -> Cable {
     let load = Load {
         sizes: Sizes::Fixed { size: 64 },
-        rate: "1Gbps".parse().unwrap(),
+        rate: rate.parse().unwrap(),
         arrivals: Arrivals::Poisson,
         flows: Flows { count: 50, ..Flows::default() },
         seed,

@@ -1,5 +1,5 @@
 //! The DMA engine: so many reads and writes under way at a time, whoever wants them, in the order in which they are
-//! asked for. What it moves queues on the I/O path.
+//! asked for; where a card's engine takes a time to begin a read, one after the other. What it moves queues on the I/O path.
 //!
 //! Left out: separate engines for descriptors and data, priorities between them.
 
@@ -10,7 +10,7 @@ use crate::nic::notice::{Notice, Notices};
 use crate::params::{self, Platform};
 use crate::requester::{DmaRequester, Moves, Purpose, Side};
 use std::ops::Range;
-use wiretime_base::{Ps, Return, Window};
+use wiretime_base::{Calendar, Ps, Return, Window};
 
 /// The stream of a queue's DMA writes.
 #[must_use]
@@ -31,6 +31,9 @@ pub struct DmaEngine {
     io: IoPath,
     reads: Window<Ps>,
     writes: Window<Ps>,
+    /// How long one read takes the engine, and when it is taken.
+    read_time: Ps,
+    begins: Calendar<Ps>,
 }
 
 impl DmaEngine {
@@ -42,6 +45,8 @@ impl DmaEngine {
             io: IoPath::new(p, &p.slot[nic.slot as usize], devices),
             reads: Window::new(nic.dma_reads.into(), Return::InOrder),
             writes: Window::new(nic.dma_writes.into(), Return::InOrder),
+            read_time: nic.mlx5.as_ref().map_or(Ps::ZERO, |m| m.read_time.ps()),
+            begins: Calendar::default(),
         }
     }
 
@@ -91,7 +96,10 @@ impl DmaEngine {
         if by.purpose.moves == Moves::Descriptors {
             memory.objects.mark(address, bytes, Object::Descriptor);
         }
-        let begin = self.reads.ready(t, 1);
+        let mut begin = self.reads.ready(t, 1);
+        if self.read_time > Ps::ZERO {
+            begin = self.begins.reserve(begin, self.read_time);
+        }
         let done = self.io.read(begin, (address, bytes), by, memory);
         self.reads.hold(t, done, 1);
         told.transfer(t, transfer(false, by.purpose, bytes, done));
@@ -106,6 +114,7 @@ impl DmaEngine {
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
         self.reads.reached(t);
+        self.begins.reached(t);
         self.writes.reached(t);
         self.io.reached(t);
     }

@@ -168,7 +168,12 @@ struct Book {
     cohort: Watched,
     /// All packets from the start of the load on.
     load: Watched,
+    /// What has been consumed and is never sent has been dropped.
+    unsent_is_dropped: bool,
 }
+
+/// So many packets later nobody sends a packet any more whose buffer was posted again.
+const LATE: usize = 1 << 20;
 
 /// Violations kept in full; beyond, they are only counted.
 const KEPT: usize = 20;
@@ -178,6 +183,8 @@ pub struct Ledger {
     books: Vec<Book>,
     buffers: FxHashMap<u64, u64>,
     forwards: bool,
+    /// A driver may copy packets into its requests, or out of its buffers: one whose buffer is posted again may still be sent.
+    copies: bool,
     /// Packets that the host has sent, consumed or dropped.
     taken: u64,
     violations: Vec<String>,
@@ -204,13 +211,15 @@ impl Book {
             total: Watched::new(0..u64::MAX, queues),
             cohort: Watched::new(0..0, queues),
             load: Watched::new(0..0, queues),
+            unsent_is_dropped: false,
         }
     }
 
     /// Final records at the front are counted and forgotten.
     fn settle(&mut self) {
         while let Some(&r) = self.records.front() {
-            if matches!(r.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
+            let decided = self.unsent_is_dropped && r.fate == Fate::Consumed && self.records.len() > LATE;
+            if !decided && matches!(r.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
                 break; // a consumed packet may still be answered
             }
             for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
@@ -233,6 +242,11 @@ impl Book {
         let last = watched.ids.end.saturating_sub(self.base).min(self.records.len() as u64) as usize;
         for r in self.records.range(first..last.max(first)) {
             n[usize::from(r.queue)][r.fate as usize] += 1;
+        }
+        if self.unsent_is_dropped {
+            for queue in &mut n {
+                queue[Fate::HostDrop as usize] += std::mem::take(&mut queue[Fate::Consumed as usize]);
+            }
         }
         n
     }
@@ -269,10 +283,17 @@ impl Ledger {
             books: (0..2 * ports).map(|_| Book::new(queues.max(1))).collect(),
             buffers,
             forwards,
+            copies: false,
             taken: 0,
             violations: Vec::new(),
             violation_count: 0,
         }
+    }
+
+    /// Drivers may copy packets: what a forwarder's buffers no longer hold counts as dropped only unless it is sent.
+    pub fn drivers_copy(&mut self) {
+        self.copies = true;
+        self.books.iter_mut().for_each(|b| b.unsent_is_dropped = self.forwards);
     }
 
     #[cold]
@@ -358,7 +379,7 @@ impl Ledger {
     /// The host posted the buffer at `address` to a receive ring.
     pub fn posted(&mut self, address: u64) {
         if let Some(id) = self.buffers.remove(&address) {
-            if self.forwards {
+            if self.forwards && !self.copies {
                 self.moves(id, Fate::Held, Fate::HostDrop);
             } else if self.fate(id) == Some(Fate::Held) {
                 self.moves(id, Fate::Held, Fate::Consumed);
@@ -405,6 +426,9 @@ impl Ledger {
             return;
         }
         let mut held: Vec<u64> = self.buffers.drain().map(|(_, id)| id).collect();
+        if self.copies {
+            held.retain(|&id| self.fate(id) == Some(Fate::Held)); // the others have left by another buffer
+        }
         held.sort_unstable();
         for id in held {
             self.moves(id, Fate::Held, Fate::HostDrop);
@@ -565,6 +589,25 @@ mod tests {
 
     fn queue(dma: u64, core: u64, delivered: u64) -> QueueCounters {
         QueueCounters { dma_drops: dma, core_drops: core, tx_drops: 0, delivered }
+    }
+
+    #[test]
+    fn a_packet_that_a_driver_has_copied_may_be_sent_after_its_buffer_was_posted_again() {
+        let mut l = Ledger::new((1, 1), true);
+        l.drivers_copy();
+        for id in 0..3 {
+            l.offered(id);
+            l.moves(id, Fate::Offered, Fate::InFifo);
+            l.delivered(id, 0x1000 * (id + 1));
+        }
+        // The first is sent before, the second after; the third never.
+        assert_eq!(l.returned(None, Some(0)), Some(0));
+        for id in 0..3 {
+            l.posted(0x1000 * (id + 1));
+        }
+        assert_eq!(l.returned(None, Some(1)), Some(0));
+        let c = l.all(Which::Total);
+        assert_eq!((c.forwarded, c.host_drop, c.consumed, l.violations().len()), (2, 1, 0, 0));
     }
 
     #[test]

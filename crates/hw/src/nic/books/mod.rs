@@ -102,6 +102,8 @@ pub struct Books {
     mail: Vec<(usize, u64, Ps)>,
     /// By port: the last packet of its generator that came back, and how many have with none missing.
     unbroken: Vec<(u64, u64)>,
+    /// Whether the program is a forwarder.
+    forwards: bool,
     /// By receive port and queue: where its packets are sent.
     feeds: Vec<Vec<Option<TxQueueId>>>,
 }
@@ -132,19 +134,23 @@ impl Books {
             queues: vec![vec![Latencies::default(); queues]; ports],
             mail: Vec::new(),
             unbroken: vec![(0, 0); ports],
+            forwards,
             feeds: vec![vec![None; queues]; ports],
         }
     }
 
     /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells;
-    /// of several, a run of packets that came back with none missing, which were spread over them.
+    /// of several, a run of packets that came back with none missing, which were spread over them; where none come back, as
+    /// many that it has taken.
     #[must_use]
     pub fn host_takes_packets(&self, queues: u64) -> bool {
         let ports = self.unbroken.len();
         if queues <= 1 && ports <= 1 {
             return self.returned[0] > 0 || self.ledger.taken() > 0;
         }
-        self.unbroken.iter().all(|&(_, run)| run >= RUN_A_QUEUE * queues)
+        let enough = RUN_A_QUEUE * queues;
+        let consumes = !self.forwards && self.returned.iter().all(|&n| n == 0);
+        self.unbroken.iter().all(|&(_, run)| run >= enough) || consumes && self.ledger.taken() >= enough * ports as u64
     }
 
     /// Another measurement: the cohort leaves in this time. Packets under way keep their identity.

@@ -97,5 +97,10 @@ pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
 #[must_use]
 pub fn books(p: &Platform, settings: super::BookSettings) -> Books {
     let most = p.nic.iter().map(queues).max().unwrap_or(1);
-    Books::new(p.link.len(), most, settings)
+    let mut books = Books::new(p.link.len(), most, settings);
+    if p.nic.iter().any(|nic| nic.interface.is_mlx5()) {
+        // net_mlx5 puts short packets into its requests, and copies them out of those for several.
+        books.ledger.drivers_copy();
+    }
+    books
 }

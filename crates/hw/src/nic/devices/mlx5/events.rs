@@ -1,6 +1,6 @@
 //! Completions and events: entries with an owner bit that flips each turn, arming, moderation, messages.
 //!
-//! Left out: compressed completions, overrun of a queue whose software is too slow (entries are overwritten), solicited events.
+//! Left out: overrun of a queue whose software is too slow (entries are overwritten), solicited events.
 
 use super::fields::place;
 use super::objects::State;
@@ -42,6 +42,9 @@ impl Mlx5 {
         purpose: Purpose,
         io: &mut Io<'_, Due, G>,
     ) -> Option<(Ps, u32)> {
+        if self.objects.cqs.get(number)?.session.as_ref().is_some_and(|s| s.is_open()) {
+            self.close_session(t, number, io); // it came before
+        }
         let cq = self.objects.cqs.get_mut(number)?;
         let at = cq.produced;
         let turn = at >> cq.ring.log & 1;

@@ -4,12 +4,15 @@
 //! Left out: who owns what (user contexts may use each other's objects), references that keep an object alive.
 
 use super::caps;
+use super::compress::{Session, Tells};
+use super::events::own;
 use super::fields::{double, get, half, number, place, put, word};
 use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, Tir};
 use super::steering::Refused;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
+use crate::requester::Moves;
 use wiretime_base::Ps;
 
 /// How a command ends.
@@ -412,7 +415,11 @@ impl Mlx5 {
                     return Status::NoResources;
                 }
                 let ring = Ring { pages, log, stride: 6 + u32::from(wide), record };
-                let mut cq = Cq { ring, eq: word(c, 0x14) & 0xff, ..Cq::default() };
+                // Of the basic layout.
+                let compressed = get(c, 17, 1) != 0 && get(c, 30, 2) == 0;
+                let tells = Tells::of(get(c, 18, 2)).filter(|_| compressed && log > 3);
+                let session = tells.map(|tells| Box::new(Session::new(tells, own(Moves::Completions))));
+                let mut cq = Cq { ring, eq: word(c, 0x14) & 0xff, session, ..Cq::default() };
                 moderation(&mut cq, c);
                 made(self.objects.cqs.add(cq), output)
             }

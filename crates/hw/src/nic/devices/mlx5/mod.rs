@@ -2,14 +2,16 @@
 //! (Linux's `mlx5_core` and `mlx5_ib`, DPDK's `net_mlx5`; layouts: Linux's `mlx5_ifc.h`, facts-mlx5.md).
 //!
 //! - `command`, `execute`, `caps`, `registers`: the command interface; `objects`: what it makes; `fields`: layouts.
-//! - `steering`: which queue a frame goes to; `receive`, `send`: the data path; `events`: completions, events, messages.
+//! - `steering`: which queue a frame goes to; `receive`, `send`: the data path; `events`: completions, events, messages;
+//!   `compress`: completions that share an entry.
 //!
 //! What NVIDIA does not publish, the timing inside the adapter, is parameters (`nic.mlx5`), estimates unless they say otherwise.
 //!
-//! Left out: e-switch, RoCE, compressed completions, LRO, tunnels, queue pairs with a data path, time that commands take.
+//! Left out: e-switch, RoCE, LRO, tunnels, queue pairs with a data path, time that commands take.
 
 mod caps;
 mod command;
+mod compress;
 mod events;
 mod execute;
 mod fields;
@@ -118,6 +120,11 @@ pub enum Due {
         life: u32,
     },
     Ask,
+    /// A session of compressed completions has been open for long.
+    Session {
+        cq: u32,
+        session: u32,
+    },
     /// A completion queue's time is over.
     Period {
         cq: u32,
@@ -138,7 +145,7 @@ impl Ordered for Due {
             Due::Requests { .. } | Due::Blocks { .. } => 3,
             Due::Written { .. } | Due::Payload { .. } => 4,
             Due::Receive | Due::Ask => 5,
-            Due::Period { .. } => 6,
+            Due::Session { .. } | Due::Period { .. } => 6,
             Due::Message { .. } => 7,
         }
     }
@@ -149,7 +156,7 @@ impl Ordered for Due {
             | Due::Requests { queue, .. }
             | Due::SendRecord { queue, .. }
             | Due::Blocks { queue, .. } => *queue as u16,
-            Due::Period { cq, .. } => *cq as u16,
+            Due::Session { cq, .. } | Due::Period { cq, .. } => *cq as u16,
             Due::Message { vector } => *vector,
             Due::Doorbell { place, .. } => *place,
             _ => 0,
@@ -186,6 +193,11 @@ pub struct Mlx5 {
     blocks_ahead: u16,
     packet_time: Ps,
     packet_latency: Ps,
+    /// How long a session of compressed completions may be open; 0: none is opened.
+    compression_timeout: Ps,
+    /// Packets in a row that left another waiting for the link, and from how many on completions share entries.
+    pressed: u32,
+    compression_after: u32,
     in_flight_most: usize,
     tx_fifo: u64,
     /// The packet buffer; one packet is on its way to memory.
@@ -210,6 +222,8 @@ pub struct Mlx5 {
     epochs: u32,
     life: u32,
     now: Ps,
+    /// Completion queues with an open session.
+    open_sessions: Vec<u32>,
     pieces: Vec<(u64, u32)>,
     frame: Vec<u8>,
     scratch: Vec<u8>,
@@ -236,6 +250,9 @@ impl Mlx5 {
             blocks_ahead: m.send_blocks_ahead as u16,
             packet_time: m.send_packet_time.ps(),
             packet_latency: nic.packet_latency.ps(),
+            compression_timeout: m.compression_timeout.ps(),
+            pressed: 0,
+            compression_after: m.compression_after,
             in_flight_most: nic.tx_packets_in_flight as usize,
             tx_fifo: nic.tx_fifo.bytes(),
             buffer: ByteFifo::new(nic.rx_fifo.bytes()),
@@ -255,6 +272,7 @@ impl Mlx5 {
             epochs: 0,
             life: 0,
             now: Ps::ZERO,
+            open_sessions: Vec::with_capacity(QUEUES),
             pieces: Vec::with_capacity(64),
             frame: Vec::with_capacity(1 << 16),
             scratch: Vec::with_capacity(1 << 16),
@@ -453,7 +471,11 @@ impl Device for Mlx5 {
     fn event<G: GuestMemory>(&mut self, event: Due, io: &mut Io<'_, Due, G>) {
         self.now = io.now;
         match event {
-            Due::Command { entries, life } if life == self.life => self.commands(entries, io),
+            Due::Command { entries, life } if life == self.life => {
+                // What they take away may have some.
+                self.close_sessions(io.now, io);
+                self.commands(entries, io);
+            }
             Due::Doorbell { place, value } => self.doorbell_page(place, value, io),
             Due::ReceiveRecord { queue, epoch } => self.receive_record(queue, epoch, io),
             Due::LookAgain { queue, epoch } if self.objects.rqs.get(queue).is_some_and(|rq| rq.epoch == epoch) => {
@@ -466,6 +488,7 @@ impl Device for Mlx5 {
             Due::Blocks { queue, epoch, count } => self.take_blocks(queue, epoch, count, io),
             Due::Payload { life } if life == self.life => self.payload(io),
             Due::Ask => self.ask_again(io),
+            Due::Session { cq, session } => self.session_over(cq, session, io),
             Due::Period { cq, timer } => self.period_ends(io.now, cq, timer, io),
             Due::Message { vector } => self.message(vector, io),
             _ => {} // of an earlier life

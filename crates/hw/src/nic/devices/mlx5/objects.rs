@@ -1,5 +1,6 @@
 //! Objects that a driver makes by commands: numbers, lists of pages, memory keys, queues of all kinds.
 
+use super::compress::Session;
 use super::fields::{double, get, half, number, word};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -258,6 +259,8 @@ pub struct Cq {
     pub unreported: u16,
     pub timer: u32,
     pub timing: bool,
+    /// Completions that share an entry, where software takes such.
+    pub session: Option<Box<Session>>,
 }
 
 /// A piece of memory that a work request names.

@@ -3,8 +3,9 @@
 //! a record in memory, which is read when few are left. A packet whose queue has none is dropped (`out_of_buffer`); one that
 //! finds the buffer full is discarded by the port (`rx_discards_phy`).
 //!
-//! Left out: copies of a packet to several queues (the first gets it), VLAN stripping, LRO, compressed completions.
+//! Left out: copies of a packet to several queues (the first gets it), VLAN stripping, LRO.
 
+use super::compress::Told;
 use super::events::{own, ENTRY, RECEIVED};
 use super::execute::END_KEY;
 use super::fields::{half, place};
@@ -25,7 +26,7 @@ use wiretime_base::Ps;
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
     packet: Packet,
-    queue: u32,
+    pub queue: u32,
     epoch: u32,
     tag: u32,
     hash: u32,
@@ -420,14 +421,8 @@ impl Mlx5 {
         place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
         place(&mut entry, 0x3c, &counter.to_be_bytes());
         entry[ENTRY - 1] = RECEIVED << 4;
-        let told = self.complete(left, cq, &mut entry, purpose(Moves::Completions), io);
-        match (told, lane) {
-            (Some((visible, index)), Some(queue)) => {
-                io.tell(visible, Notice::Completed { queue, entry: index, packet: Some(stored.packet.id) });
-            }
-            (None, _) => self.lost_completion(left, cq, io),
-            _ => {}
-        }
+        let told = Told { lane, id: stored.packet.id };
+        self.tell_received(left, cq, (&mut entry, told), purpose(Moves::Completions), io);
         if let Some(rq) = self.objects.rqs.get_mut(number) {
             rq.delivered += 1;
         }

@@ -1,0 +1,394 @@
+"""A run in plain sentences: what limits it, by how much, and what would move it.
+
+What limits is read from the run's counters. What would move it is not guessed: each change that the counters suggest is
+run, all else equal, and the sentences say what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import wiretime._native as _native
+from wiretime import api, files, platforms
+from wiretime.apps.model import CONSUMES, SENDS
+from wiretime.counters import numbers, of
+from wiretime.errors import WiretimeError
+from wiretime.models import Report
+from wiretime.request import Request
+from wiretime.statistics import busy_cores, load, stalls, total
+from wiretime.study import folder as folders
+from wiretime.study.plan import settings_of, text_of
+
+# What a run was asked for, beside its result.
+REQUEST = "request.json"
+# A share of cycles or of a direction's time below this is not worth a sentence; of packets, no loss.
+SMALL, NO_LOSS = 0.05, 0.001
+# How full a direction of a link is that limits: queues grow without bound before it is quite full.
+FULL = 0.9
+# Stall causes that say how long data took to come.
+MEMORY = ("l2_hit", "llc_hit", "snoop", "dram")
+LABEL = "change"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change to try: what it is called, settings, and which figure suggests it."""
+
+    label: str
+    settings: Mapping[str, Any]
+    because: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a change did: packets a second (millions), loss in percent, mean latency in ns; ``None`` where it failed."""
+
+    change: Change
+    mpps: float | None
+    loss: float | None
+    latency: float | None
+
+
+def keep(path: Path, request: Request) -> None:
+    """Write what a run was asked for into its folder."""
+    settings = {
+        key: text_of(value) if isinstance(value, Path) else value for key, value in settings_of(request).items()
+    }
+    files.replace(path / REQUEST, json.dumps(settings, indent=1, default=str) + "\n")
+
+
+def asked(path: Path) -> dict[str, Any]:
+    """Return what a run was asked for."""
+    try:
+        settings: dict[str, Any] = json.loads((path / REQUEST).read_text())
+    except (OSError, ValueError):
+        raise WiretimeError(
+            f"{path / REQUEST}: not there or not JSON: the run is of an older version; --counters explains without it"
+        ) from None
+    return settings
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+class Run:
+    """A result with the figures that sentences need."""
+
+    def __init__(self, result: Report):
+        self.result = result
+        self.statistics = of(result)
+        self.platform: Mapping[str, Any] = result["configuration"]["platform"]
+        self.seconds = max(self.statistics["time_ps"], 1) / 1e12
+        self.cores = busy_cores(result)
+        self.cohort = numbers(result["cohort"])
+        role = result["app"]["role"]
+        # What the program did with a packet, by which its work is counted.
+        self.verb = {CONSUMES: "took", SENDS: "sent"}.get(role, "forwarded")
+        sent, taken = self.statistics["transmit"]["frames"], self.statistics["receive"]["delivered"]
+        self.done = taken if role == CONSUMES else sent
+        self.packets = max(self.done, 1)
+
+    @property
+    def mpps(self) -> float:
+        """Millions of packets that the program did a second."""
+        return self.done / self.seconds / 1e6
+
+    @property
+    def lost(self) -> float:
+        """The share of the packets offered that was lost."""
+        dropped = sum(self.cohort[c] for c in ("dma_drop", "core_drop", "tx_drop", "host_drop"))
+        return dropped / max(self.cohort["offered"], 1)
+
+    def stack(self) -> dict[str, float]:
+        """Return the shares of the busy cores' cycles by cause, all together."""
+        sums: dict[str, float] = {}
+        for i in self.cores:
+            for name, cycles in numbers(self.statistics["cores"][i]["stalls"]).items():
+                sums[name] = sums.get(name, 0) + cycles
+        whole = sum(sums.values()) or 1
+        return {name: cycles / whole for name, cycles in sums.items()}
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the busy cores a packet."""
+        return sum(self.statistics["cores"][i]["core"]["cycles"] for i in self.cores) / self.packets
+
+    @property
+    def frequency(self) -> float:
+        """Cycles a second."""
+        return float(_native.parse_frequency(self.platform["core"]["frequency"]))
+
+    @property
+    def empty(self) -> float | None:
+        """The share of polls that found nothing, where the program polls."""
+        drivers = [q["driver"] for port in self.statistics["ports"] for q in port["queues"]]
+        made = sum(d["polls"] for d in drivers)
+        return sum(d["empty_polls"] for d in drivers) / made if made else None
+
+    def links(self) -> tuple[float, float]:
+        """Return the shares of the time that both directions of the NICs' links were taken."""
+        io, whole = self.statistics["io"], self.statistics["time_ps"] * len(self.platform["nic"])
+        return io["upstream_busy_ps"] / whole, io["downstream_busy_ps"] / whole
+
+
+CLASSES = {
+    "core_drop": "the cores took packets out of the receive ring more slowly than they came",
+    "dma_drop": "the NIC could not bring packets to memory as fast as they came, though descriptors were free",
+    "tx_drop": "the NIC did not send as fast as the program handed packets over, and the rings filled backwards",
+    "host_drop": "the program itself threw packets away: its transmit ring was full",
+}
+
+
+def _outcome(r: Run) -> Iterator[str]:
+    result = r.result
+    name, platform = result["app"]["name"], r.platform["name"]
+    of_offered = f" of {result['offered_mpps']:.2f} offered" if result["offered_mpps"] else ""
+    lost = f"{_percent(r.lost)} of the packets were lost" if r.lost >= NO_LOSS else "nothing was lost"
+    yield f"{name} on {platform} {r.verb} {r.mpps:.2f} million packets a second{of_offered}; {lost}."
+    if r.lost < NO_LOSS:
+        return
+    worst = max(CLASSES, key=lambda c: r.cohort[c])
+    share = r.cohort[worst] / max(sum(r.cohort[c] for c in CLASSES), 1)
+    yield f"Of the losses {_percent(share)} are {worst.title().replace('_', '')}: {CLASSES[worst]}."
+
+
+def _cores(r: Run) -> Iterator[str]:
+    n, each = len(r.cores), r.cycles
+    what = "core" if n == 1 else f"{n} cores together"
+    yield (
+        f"A packet takes the {what} {each:.0f} cycles ({each / r.frequency * 1e9:.1f} ns), so that "
+        f"{n * r.frequency / max(each * n, 1) / 1e6:.2f} million a second is what {'it' if n == 1 else 'they'} can do."
+        if r.empty is None or r.empty < SMALL
+        else f"The {what} spent {each:.0f} cycles for each packet, but {_percent(r.empty)} of the polls found nothing: "
+        f"there is time left."
+    )
+    wanted = r.result["offered_mpps"]
+    if r.lost >= NO_LOSS and wanted:
+        budget = n * r.frequency / (wanted * 1e6)
+        if each > budget:
+            yield f"For all that was offered it would have to be {budget:.0f} cycles: {each / budget:.1f} times fewer."
+    meanings = {s.name: s.meaning for s in stalls()}
+    stack = sorted(((share, name) for name, share in r.stack().items() if share >= SMALL), reverse=True)
+    parts = [f"{_percent(share)} {name.replace('_', ' ')} ({meanings[name]})" for share, name in stack[:4]]
+    if parts:
+        yield f"Its cycles went to: {'; '.join(parts)}."
+    waits = sum(share for name, share in r.stack().items() if name in MEMORY)
+    objects = numbers(r.statistics["objects"])
+    if waits >= SMALL and total(objects, "llc_misses_"):
+        missed = sorted(((n, name) for name, n in objects.items() if name.startswith("llc_misses_")), reverse=True)[:2]
+        told = " and ".join(f"{n / r.packets:.2f} {name[11:].replace('_', ' ')}" for n, name in missed if n)
+        yield f"What it waits for in memory are lines that miss the LLC: {told} lines a packet."
+
+
+def _memory(r: Run) -> Iterator[str]:
+    memory = r.statistics["memory"]
+    written = memory["dma_writes"]
+    if not written:
+        return
+    kept = (memory["dma_write_allocations"] + memory["dma_write_updates"]) / written
+    if r.platform["llc"]["dca_ways"] == 0:
+        yield "Packets and completions go to DRAM: inbound writes do not allocate in the LLC (llc.dca_ways is 0)."
+    else:
+        leaks = memory["dca_leaks"] / written
+        yield (
+            f"Of the lines that the NIC writes, {_percent(kept)} stay in the LLC; {_percent(leaks)} leave it before a "
+            "core uses them."
+        )
+    # Of an older version's result it is not known.
+    if beyond := numbers(memory).get("dma_write_overflows", 0) / written:
+        yield f"{_percent(beyond)} of them are beyond the share of the LLC that devices may have (llc.dca_lines)."
+
+
+def _input_output(r: Run) -> Iterator[str]:
+    up, down = r.links()
+    fuller = max(up, down)
+    verdict = "which is full: it limits" if fuller >= FULL else "so the link does not limit"
+    yield f"The NIC's link is taken for {_percent(up)} of the time towards the host, {_percent(down)} back, {verdict}."
+    io = numbers(r.statistics["io"])
+    for name, what in (("credit_wait_ps", "flow-control credits"), ("tag_wait_ps", "tags for reads")):
+        if io[name] / r.statistics["time_ps"] >= SMALL:
+            yield f"Requests waited for {what}: {io[name] / r.statistics['time_ps']:.2f} of them at any time."
+    dram = numbers(r.statistics["dram"])
+    gbytes = 64 * (total(dram, "reads_") + total(dram, "writes_")) / r.seconds / 1e9
+    d = r.platform["dram"]
+    peak = d["channels"] * d["bus_width"] / 8 * d["transfer_rate"] / 1000
+    yield f"DRAM moves {gbytes:.1f} of at most {peak:.0f} GB/s."
+
+
+def _descriptors(r: Run) -> Iterator[str]:
+    wanted = r.result["offered_mpps"]
+    free = [q["receive"]["free"] for port in r.statistics["ports"] for q in port["queues"]]
+    if r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
+        yield (
+            f"Although {_percent(r.empty)} of the polls found nothing, packets met no descriptor: bursts are longer "
+            "than the ring, or the NIC learns of new descriptors late. More descriptors help, more cores do not."
+        )
+    elif r.lost >= NO_LOSS and wanted and free and r.cohort["core_drop"]:
+        yield "Longer rings only delay this loss: packets come faster than they are taken as long as the load lasts."
+
+
+def sentences(result: Report) -> list[str]:
+    """Return what a run's counters say."""
+    r = Run(result)
+    return [s for part in (_outcome, _cores, _memory, _input_output, _descriptors) for s in part(r)]
+
+
+def _factor(text: str, by: float) -> str:
+    """Return a quantity with a unit, times a factor."""
+    digits = next((i for i, c in enumerate(text) if not (c.isdigit() or c == ".")), len(text))
+    return f"{float(text[:digits]) * by:g}{text[digits:]}"
+
+
+def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
+    """Return the changes that a run's counters suggest, the likeliest first."""
+    r = Run(result)
+    p, stack = r.platform, r.stack()
+    queues = int(settings.get("queues", 1))
+    found: list[tuple[float, Change]] = []
+
+    def suggest(weight: float, label: str, because: str, **to: Any) -> None:
+        names = {key.replace("__", "."): value for key, value in to.items()}
+        found.append((weight, Change(label, names, because)))
+
+    waits = sum(stack.get(name, 0) for name in MEMORY)
+    busy = 1 - (r.empty or 0)
+    clock = str(p["core"]["frequency"])
+    suggest(busy * 0.9, "cores a quarter faster", "cycles of the core", core__frequency=_factor(clock, 1.25))
+    more = len(r.cores) + 1
+    if result["app"]["role"] not in (SENDS,) and p["nic"][0]["interface"] != "8254x":
+        suggest(busy, "one core and queue more", "cycles of the core", cores=more, queues=max(queues, more))
+    if stack.get("dram", 0) >= SMALL:
+        ways = p["llc"]["dca_ways"]
+        if ways == 0:
+            suggest(
+                waits + 0.3,
+                "direct cache access",
+                "cycles that wait for DRAM",
+                llc__dca_ways=max(1, p["llc"]["ways"] // 4),
+            )
+        suggest(waits, "DRAM at no distance", "cycles that wait for DRAM", dram__controller_latency="1ns")
+    if stack.get("llc_hit", 0) >= SMALL:
+        suggest(
+            stack["llc_hit"], "L2 twice as large", "cycles that wait for the LLC", l2__size=_factor(p["l2"]["size"], 2)
+        )
+    if stack.get("l1i_miss", 0) >= SMALL:
+        suggest(
+            stack["l1i_miss"],
+            "L1I twice as large",
+            "cycles that wait for instructions",
+            l1i__size=_factor(p["l1i"]["size"], 2),
+        )
+    if stack.get("branch_mispredict", 0) >= SMALL:
+        suggest(
+            stack["branch_mispredict"],
+            "mispredictions at half the cost",
+            "mispredicted branches",
+            core__mispredict_penalty=p["core"]["mispredict_penalty"] // 2,
+        )
+    if stack.get("core", 0) >= SMALL:
+        suggest(
+            stack["core"],
+            "a reorder buffer twice as large",
+            "cycles inside the core",
+            core__rob_entries=min(1024, 2 * p["core"]["rob_entries"]),
+        )
+    fuller = max(r.links())
+    if p["slot"][0]["path"] == "pcie" and (fuller >= 0.5 or r.cohort["dma_drop"]):
+        suggest(
+            fuller,
+            "the next generation of PCIe",
+            "how full the link is",
+            slot__generation=p["slot"][0]["generation"] + 1,
+        )
+    if r.cohort["dma_drop"] or r.cohort["tx_drop"]:
+        suggest(
+            0.8,
+            "twice as many packets in flight in the NIC",
+            "packets that the NIC could not move",
+            nic__tx_packets_in_flight=2 * p["nic"][0]["tx_packets_in_flight"],
+            nic__dma_writes=2 * p["nic"][0]["dma_writes"],
+        )
+    if result["app"]["role"] not in (SENDS,):
+        for factor, name in ((4, "four times"), (0.25, "a quarter of")):
+            size = int(RING * factor)
+            option = "--rx-queue-size" if result["app"]["name"] == "l3fwd" else "--rxd"
+            if option not in settings:
+                suggest(0.2, f"{name} the receive descriptors", "what a ring holds", **{option: size})
+    known = dict(platforms.parameters())
+    return [
+        c
+        for _, c in sorted(found, key=lambda f: -f[0])
+        if all(key not in known or _allowed(known[key], value) for key, value in c.settings.items())
+    ]
+
+
+# Descriptors of a ring unless somebody asks for others.
+RING = 1024
+
+
+def _allowed(about: Mapping[str, Any], value: Any) -> bool:
+    if not isinstance(value, int):
+        return True
+    return bool(about.get("minimum", value) <= value <= about.get("maximum", value))
+
+
+def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | None) -> tuple[Effect, list[Effect]]:
+    """Run what was run again, and each change; returns the first, and the others, the largest gain first."""
+    same = Change("as it is", {}, "")
+    fixed = dict(settings)
+    places = [{"label": c.label, **fixed, **c.settings} for c in (same, *tried)]
+    plan = {"study": {"name": "explain"}, "axes": {LABEL: places}, "metrics": ["forwarded_mpps", "loss_percent"]}
+    with tempfile.TemporaryDirectory(prefix="wiretime-explain-") as path:
+        study = api.sweep(plan, out=path, jobs=jobs)
+        rows = {row[LABEL]: row for row in folders.query(study.path, "SELECT * FROM points").to_pylist()}
+
+    def effect(change: Change) -> Effect:
+        row = rows.get(change.label)
+        if row is None:
+            return Effect(change, None, None, None)
+        taken = row["offered_mpps"] * (1 - row["loss_percent"] / 100) if row["loss_percent"] is not None else None
+        return Effect(change, row["forwarded_mpps"] or taken, row["loss_percent"], row["latency_mean_ns"])
+
+    first = effect(same)
+    others = [effect(c) for c in tried]
+    return first, sorted(others, key=lambda e: -(e.mpps or 0))
+
+
+# Below this a change has done nothing: the spread of figures over memory layouts is some 0.6 %.
+NOTHING = 0.01
+
+
+def told(first: Effect, others: Sequence[Effect]) -> list[str]:
+    """Return what the changes did, in sentences."""
+    said = []
+    idle = []
+    for e in others:
+        to = " ".join(f"{key}={value}" for key, value in e.change.settings.items())
+        if e.mpps is None or not first.mpps:
+            said.append(f"{e.change.label[0].upper()}{e.change.label[1:]} ({to}) could not be run.")
+            continue
+        gain = e.mpps / first.mpps - 1
+        if abs(gain) < NOTHING:
+            faster = f", latency {e.latency / first.latency - 1:+.0%}" if e.latency and first.latency else ""
+            idle.append(f"{e.change.label} ({to}{faster})")
+        else:
+            loss = f", loss {e.loss:.1f} %" if e.loss is not None else ""
+            said.append(
+                f"{e.change.label[0].upper()}{e.change.label[1:]} ({to}): {e.mpps:.2f} million a second, "
+                f"{gain:+.1%}{loss}."
+            )
+    if idle:
+        said.append(f"These change the rate by less than {NOTHING:.0%}: {'; '.join(idle)}.")
+    return said
+
+
+def explain(path: Path) -> tuple[list[str], Report]:
+    """Return what a run's counters say, and the run."""
+    result = load(path)
+    return sentences(result), result

@@ -1,0 +1,63 @@
+"""`wiretime explain`: sentences that follow from a run's counters, and changes that were run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import wiretime
+
+MODELLED = ("run", "testpmd", "--engine", "packet", "--nic", "82599", "--packet-size", "64")
+
+
+@pytest.fixture(scope="module")
+def overloaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("explain") / "overloaded"
+    done = wiretime(*MODELLED, "--rate", "100Gbps", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_it_says_what_limits_and_by_how_much(overloaded: Path) -> None:
+    said = wiretime("explain", str(overloaded), "--counters").stdout
+    result = json.loads((overloaded / "result.json").read_text())
+    core = result["statistics"]["cores"][1]["core"]["cycles"]
+    each = core / result["statistics"]["transmit"]["frames"]
+    assert "Of the losses 100 % are CoreDrop" in said
+    assert f"A packet takes the core {each:.0f} cycles" in said
+    budget = 3000 / result["offered_mpps"]
+    assert f"it would have to be {budget:.0f} cycles: {each / budget:.1f} times fewer" in said
+    assert "so the link does not limit" in said and "llc.dca_ways is 0" in said
+
+
+def test_what_would_move_it_is_run(overloaded: Path) -> None:
+    """Twice the cores do about twice the work; four times the ring does nothing: the user is told, with figures."""
+    done = wiretime("explain", str(overloaded))
+    assert done.returncode == 0, done.stderr
+    cores = re.search(
+        r"One core and queue more \(cores=2 queues=2\): [\d.]+ million a second, \+([\d.]+)%", done.stdout
+    )
+    assert cores is not None and 60 < float(cores[1]) < 110
+    clock = re.search(
+        r"Cores a quarter faster \(core.frequency=3.75GHz\): [\d.]+ million a second, \+([\d.]+)%", done.stdout
+    )
+    assert clock is not None and 5 < float(clock[1]) < 26
+    assert "change the rate by less than 1%: four times the receive descriptors (--rxd=4096" in done.stdout
+
+
+def test_a_run_without_loss_has_time_left(tmp_path: Path) -> None:
+    out = tmp_path / "idle"
+    assert wiretime(*MODELLED, "--rate", "1Gbps", "--out", str(out)).returncode == 0
+    said = wiretime("explain", str(out), "--counters").stdout
+    assert "nothing was lost" in said and "of the polls found nothing: there is time left" in said
+
+
+def test_what_cannot_be_explained(overloaded: Path, tmp_path: Path) -> None:
+    done = wiretime("explain", str(tmp_path))
+    assert done.returncode == 2 and "result.json: No such file" in done.stderr
+    (tmp_path / "result.json").write_bytes((overloaded / "result.json").read_bytes())
+    done = wiretime("explain", str(tmp_path))
+    assert done.returncode == 2 and "request.json: not there" in done.stderr and "--counters" in done.stderr
+    assert wiretime("explain", str(tmp_path), "--counters").returncode == 0
