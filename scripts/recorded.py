@@ -116,7 +116,7 @@ def _ran(arguments: tuple[str, ...], how: Sequence[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for path in sorted(Path(folder).rglob("*")):
             name = str(path.relative_to(folder))
-            if path.name in ("host.json", "console.log") or not path.is_file():
+            if path.name in ("host.json", "console.log", "request.json") or not path.is_file():
                 continue
             if path.name != "result.json":
                 found[name] = _hash(path.read_bytes())

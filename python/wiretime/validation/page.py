@@ -19,6 +19,8 @@ from wiretime.validation import engines, judge, qdma, show
 from wiretime.validation.judge import Verdict
 
 PAGE, TABLE, FIGURES, PLOTS = "validation.html", "rows.md", "figures.md", "plots"
+# Sources that have a page of their own beside the table of all rows: by what their rows' figure is called.
+OWN = {"forwarding": "Published forwarding rates", "grace": "l3fwd on Grace"}
 DESCRIPTION = (
     "Published measurements against simulated ones. One parameter set a platform; none was tuned for a result."
 )
@@ -62,6 +64,10 @@ def write(
     if cells := [v for v in verdicts if v.claim.source == qdma.SOURCE]:
         parts = ["# Every cell of the QDMA's tables", _made(), show.markdown(cells, judge.summary(cells))]
         files.replace(base / qdma.PAGE, "\n\n".join(parts) + "\n")
+    for figure, title in OWN.items():
+        if mine := [v for v in verdicts if v.claim.figure == figure]:
+            parts = [f"# {title}", _made(), show.markdown(mine, judge.summary(mine))]
+            files.replace(base / f"{figure}.md", "\n\n".join(parts) + "\n")
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -107,7 +113,7 @@ def _figures(studies: Mapping[str, Study]) -> str:
 def publish(base: Path, target: Path) -> None:
     """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (TABLE, FIGURES, engines.PAGE, qdma.PAGE):
+    for name in (TABLE, FIGURES, engines.PAGE, qdma.PAGE, *(f"{figure}.md" for figure in OWN)):
         if not (base / name).is_file():
             continue  # not asked for
         text = (base / name).read_text()
