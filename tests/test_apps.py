@@ -34,8 +34,12 @@ def test_routes_lead_every_flow_back() -> None:
     assert routes[57344] == "R10.0.0.2 10.0.0.3 8192 4096 0x11 0" and len(set(routes)) == 60000
     with pytest.raises(WiretimeError, match="--flows 70000: exact match takes 1 to 65536"):
         apps.command(l3fwd, setup("--lookup em", 70000))
-    with pytest.raises(WiretimeError, match="--ports 2: l3fwd's routes"):
-        apps.command(l3fwd, setup("", 1, "nic.ports=2", "system.cores=3"))
+    # Of several ports, packets of each are for a network of its own, and leave by the next.
+    two = apps.command(l3fwd, setup("", 1, "nic.ports=2", "system.cores=3"))
+    assert two.texts["routes4"] == "R198.18.0.0/24 1\nR198.18.1.0/24 0\n"
+    assert "-p 3 -P --config='(0,0,1),(1,0,1)'" in two.text and "--eth-dest=1," in two.text
+    with pytest.raises(WiretimeError, match="--ports 2: l3fwd's exact matches here lead to port 0"):
+        apps.command(l3fwd, setup("--lookup=em", 1, "nic.ports=2", "system.cores=3"))
 
 
 def test_command_lines_follow_machine_and_arguments() -> None:
