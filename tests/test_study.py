@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import dataclasses
+import io
 import json
 import os
 import shlex
