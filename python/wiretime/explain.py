@@ -26,6 +26,8 @@ from wiretime.study.plan import settings_of, text_of
 
 # What a run was asked for, beside its result.
 REQUEST = "request.json"
+# Of what may be asked for, how the host gets there: nothing in a result depends on it.
+HOW = ("boot", "every_turn")
 # A share of cycles or of a direction's time below this is not worth a sentence; of packets, no loss.
 SMALL, NO_LOSS = 0.05, 0.001
 # How full a direction of a link is that limits: queues grow without bound before it is quite full.
@@ -57,7 +59,9 @@ class Effect:
 def keep(path: Path, request: Request) -> None:
     """Write what a run was asked for into its folder."""
     settings = {
-        key: text_of(value) if isinstance(value, Path) else value for key, value in settings_of(request).items()
+        key: text_of(value) if isinstance(value, Path) else value
+        for key, value in settings_of(request).items()
+        if key not in HOW
     }
     files.replace(path / REQUEST, json.dumps(settings, indent=1, default=str) + "\n")
 
