@@ -28,6 +28,7 @@ BAD = [
     (["run", "testpmd", "--set", "llc.dca_ways=17"], "llc.dca_ways is 17: at most llc.ways, 16"),
     (["run", "testpmd", "--set", "l2.size=32KiB"], "it includes the L1D"),
     (["run", "testpmd", "--set", "l2.size=1000KiB"], "needs a power-of-two number of sets"),
+    (["run", "testpmd", "--set", "llc.hashed=true", "--set", "llc.size=1000001B"], "needs a whole number of sets"),
     (["run", "testpmd", "--set", "l1d.mshrs=0"], "l1d.mshrs is 0: must be from 1 to 1024 misses"),
     (["run", "testpmd", "--set", "core.frequency=3"], "has no unit; allowed: Hz, kHz, MHz, GHz"),
     (["run", "testpmd", "--set", "core.frequency=3GB"], "unknown unit"),

@@ -10,19 +10,21 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import api, files, platforms
-from wiretime.apps.model import CONSUMES, SENDS
+from wiretime import api, apps, files, platforms
+from wiretime.apps.model import CONSUMES, RING, SENDS
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.request import Request
+from wiretime.search.trials import CLASSES
 from wiretime.statistics import busy_cores, load, stalls, total
 from wiretime.study import folder as folders
-from wiretime.study.plan import settings_of, text_of
+from wiretime.study.plan import settings_of
 
 # What a run was asked for, beside its result.
 REQUEST = "request.json"
@@ -34,16 +36,21 @@ SMALL, NO_LOSS = 0.05, 0.001
 FULL = 0.9
 # Stall causes that say how long data took to come.
 MEMORY = ("l2_hit", "llc_hit", "snoop", "dram")
+MISSED = "llc_misses_"
 LABEL = "change"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change to try: what it is called, settings, and which figure suggests it."""
+    """A change to try: what it is called, and settings."""
 
     label: str
     settings: Mapping[str, Any]
-    because: str
+
+    @property
+    def says(self) -> str:
+        """The settings as the command line has them."""
+        return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,7 @@ class Effect:
 
 def keep(path: Path, request: Request) -> None:
     """Write what a run was asked for into its folder."""
-    settings = {
-        key: text_of(value) if isinstance(value, Path) else value
-        for key, value in settings_of(request).items()
-        if key not in HOW
-    }
+    settings = {key: value for key, value in settings_of(request).items() if key not in HOW}
     files.replace(path / REQUEST, json.dumps(settings, indent=1, default=str) + "\n")
 
 
@@ -104,19 +107,29 @@ class Run:
         return self.done / self.seconds / 1e6
 
     @property
+    def dropped(self) -> int:
+        """Packets of the cohort that were lost."""
+        return sum(self.cohort[c] for c in MEANT)
+
+    @property
     def lost(self) -> float:
         """The share of the packets offered that was lost."""
-        dropped = sum(self.cohort[c] for c in ("dma_drop", "core_drop", "tx_drop", "host_drop"))
-        return dropped / max(self.cohort["offered"], 1)
+        return self.dropped / max(self.cohort["offered"], 1)
 
+    @cached_property
     def stack(self) -> dict[str, float]:
-        """Return the shares of the busy cores' cycles by cause, all together."""
+        """The shares of the busy cores' cycles by cause, all together."""
         sums: dict[str, float] = {}
         for i in self.cores:
             for name, cycles in numbers(self.statistics["cores"][i]["stalls"]).items():
                 sums[name] = sums.get(name, 0) + cycles
         whole = sum(sums.values()) or 1
         return {name: cycles / whole for name, cycles in sums.items()}
+
+    @property
+    def waits(self) -> float:
+        """The share of them that waited for data from beyond the L1."""
+        return sum(self.stack[name] for name in MEMORY)
 
     @property
     def cycles(self) -> float:
@@ -128,20 +141,22 @@ class Run:
         """Cycles a second."""
         return float(_native.parse_frequency(self.platform["core"]["frequency"]))
 
-    @property
+    @cached_property
     def empty(self) -> float | None:
         """The share of polls that found nothing, where the program polls."""
         drivers = [q["driver"] for port in self.statistics["ports"] for q in port["queues"]]
         made = sum(d["polls"] for d in drivers)
         return sum(d["empty_polls"] for d in drivers) / made if made else None
 
+    @property
     def links(self) -> tuple[float, float]:
-        """Return the shares of the time that both directions of the NICs' links were taken."""
+        """The shares of the time that both directions of the NICs' links were taken."""
         io, whole = self.statistics["io"], self.statistics["time_ps"] * len(self.platform["nic"])
         return io["upstream_busy_ps"] / whole, io["downstream_busy_ps"] / whole
 
 
-CLASSES = {
+# What each class of drops means.
+MEANT = {
     "core_drop": "the cores took packets out of the receive ring more slowly than they came",
     "dma_drop": "the NIC could not bring packets to memory as fast as they came, though descriptors were free",
     "tx_drop": "the NIC did not send as fast as the program handed packets over, and the rings filled backwards",
@@ -157,9 +172,8 @@ def _outcome(r: Run) -> Iterator[str]:
     yield f"{name} on {platform} {r.verb} {r.mpps:.2f} million packets a second{of_offered}; {lost}."
     if r.lost < NO_LOSS:
         return
-    worst = max(CLASSES, key=lambda c: r.cohort[c])
-    share = r.cohort[worst] / max(sum(r.cohort[c] for c in CLASSES), 1)
-    yield f"Of the losses {_percent(share)} are {worst.title().replace('_', '')}: {CLASSES[worst]}."
+    worst = max(MEANT, key=lambda c: r.cohort[c])
+    yield f"Of the losses {_percent(r.cohort[worst] / r.dropped)} are {CLASSES[worst]}: {MEANT[worst]}."
 
 
 def _cores(r: Run) -> Iterator[str]:
@@ -167,7 +181,7 @@ def _cores(r: Run) -> Iterator[str]:
     what = "core" if n == 1 else f"{n} cores together"
     yield (
         f"A packet takes the {what} {each:.0f} cycles ({each / r.frequency * 1e9:.1f} ns), so that "
-        f"{n * r.frequency / max(each * n, 1) / 1e6:.2f} million a second is what {'it' if n == 1 else 'they'} can do."
+        f"{n * r.frequency / max(each, 1) / 1e6:.2f} million a second is what {'it' if n == 1 else 'they'} can do."
         if r.empty is None or r.empty < SMALL
         else f"The {what} spent {each:.0f} cycles for each packet, but {_percent(r.empty)} of the polls found nothing: "
         f"there is time left."
@@ -178,15 +192,14 @@ def _cores(r: Run) -> Iterator[str]:
         if each > budget:
             yield f"For all that was offered it would have to be {budget:.0f} cycles: {each / budget:.1f} times fewer."
     meanings = {s.name: s.meaning for s in stalls()}
-    stack = sorted(((share, name) for name, share in r.stack().items() if share >= SMALL), reverse=True)
+    stack = sorted(((share, name) for name, share in r.stack.items() if share >= SMALL), reverse=True)
     parts = [f"{_percent(share)} {name.replace('_', ' ')} ({meanings[name]})" for share, name in stack[:4]]
     if parts:
         yield f"Its cycles went to: {'; '.join(parts)}."
-    waits = sum(share for name, share in r.stack().items() if name in MEMORY)
-    objects = numbers(r.statistics["objects"])
-    if waits >= SMALL and total(objects, "llc_misses_"):
-        missed = sorted(((n, name) for name, n in objects.items() if name.startswith("llc_misses_")), reverse=True)[:2]
-        told = " and ".join(f"{n / r.packets:.2f} {name[11:].replace('_', ' ')}" for n, name in missed if n)
+    missed = [(n, name) for name, n in numbers(r.statistics["objects"]).items() if name.startswith(MISSED) and n]
+    if r.waits >= SMALL and missed:
+        most = sorted(missed, reverse=True)[:2]
+        told = " and ".join(f"{n / r.packets:.2f} {name.removeprefix(MISSED).replace('_', ' ')}" for n, name in most)
         yield f"What it waits for in memory are lines that miss the LLC: {told} lines a packet."
 
 
@@ -210,7 +223,7 @@ def _memory(r: Run) -> Iterator[str]:
 
 
 def _input_output(r: Run) -> Iterator[str]:
-    up, down = r.links()
+    up, down = r.links
     fuller = max(up, down)
     verdict = "which is full: it limits" if fuller >= FULL else "so the link does not limit"
     yield f"The NIC's link is taken for {_percent(up)} of the time towards the host, {_percent(down)} back, {verdict}."
@@ -252,88 +265,52 @@ def _factor(text: str, by: float) -> str:
 def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
     """Return the changes that a run's counters suggest, the likeliest first."""
     r = Run(result)
-    p, stack = r.platform, r.stack()
-    queues = int(settings.get("queues", 1))
+    p, stack, name = r.platform, r.stack, result["app"]["name"]
+    core, llc, nic, slot = p["core"], p["llc"], p["nic"][0], p["slot"][0]
+    takes = result["app"]["role"] != SENDS
     found: list[tuple[float, Change]] = []
 
-    def suggest(weight: float, label: str, because: str, **to: Any) -> None:
-        names = {key.replace("__", "."): value for key, value in to.items()}
-        found.append((weight, Change(label, names, because)))
+    def suggest(weight: float, label: str, to: Mapping[str, Any]) -> None:
+        found.append((weight, Change(label, to)))
 
-    waits = sum(stack.get(name, 0) for name in MEMORY)
     busy = 1 - (r.empty or 0)
-    clock = str(p["core"]["frequency"])
-    suggest(busy * 0.9, "cores a quarter faster", "cycles of the core", core__frequency=_factor(clock, 1.25))
+    suggest(busy * 0.9, "cores a quarter faster", {"core.frequency": _factor(str(core["frequency"]), 1.25)})
     more = len(r.cores) + 1
-    if result["app"]["role"] not in (SENDS,) and p["nic"][0]["interface"] != "8254x":
-        suggest(busy, "one core and queue more", "cycles of the core", cores=more, queues=max(queues, more))
-    if stack.get("dram", 0) >= SMALL:
-        ways = p["llc"]["dca_ways"]
-        if ways == 0:
-            suggest(
-                waits + 0.3,
-                "direct cache access",
-                "cycles that wait for DRAM",
-                llc__dca_ways=max(1, p["llc"]["ways"] // 4),
-            )
-        suggest(waits, "DRAM at no distance", "cycles that wait for DRAM", dram__controller_latency="1ns")
-    if stack.get("llc_hit", 0) >= SMALL:
-        suggest(
-            stack["llc_hit"], "L2 twice as large", "cycles that wait for the LLC", l2__size=_factor(p["l2"]["size"], 2)
-        )
-    if stack.get("l1i_miss", 0) >= SMALL:
-        suggest(
-            stack["l1i_miss"],
-            "L1I twice as large",
-            "cycles that wait for instructions",
-            l1i__size=_factor(p["l1i"]["size"], 2),
-        )
-    if stack.get("branch_mispredict", 0) >= SMALL:
-        suggest(
-            stack["branch_mispredict"],
+    if takes and nic["interface"] != "8254x":
+        suggest(busy, "one core and queue more", {"cores": more, "queues": max(int(settings.get("queues", 1)), more)})
+    if stack["dram"] >= SMALL:
+        if llc["dca_ways"] == 0:
+            suggest(r.waits + 0.3, "direct cache access", {"llc.dca_ways": max(1, llc["ways"] // 4)})
+        suggest(r.waits, "DRAM at no distance", {"dram.controller_latency": "1ns"})
+    for cause, label, key, value in (
+        ("llc_hit", "L2 twice as large", "l2.size", _factor(p["l2"]["size"], 2)),
+        ("l1i_miss", "L1I twice as large", "l1i.size", _factor(p["l1i"]["size"], 2)),
+        (
+            "branch_mispredict",
             "mispredictions at half the cost",
-            "mispredicted branches",
-            core__mispredict_penalty=p["core"]["mispredict_penalty"] // 2,
-        )
-    if stack.get("core", 0) >= SMALL:
-        suggest(
-            stack["core"],
-            "a reorder buffer twice as large",
-            "cycles inside the core",
-            core__rob_entries=min(1024, 2 * p["core"]["rob_entries"]),
-        )
-    fuller = max(r.links())
-    if p["slot"][0]["path"] == "pcie" and (fuller >= 0.5 or r.cohort["dma_drop"]):
-        suggest(
-            fuller,
-            "the next generation of PCIe",
-            "how full the link is",
-            slot__generation=p["slot"][0]["generation"] + 1,
-        )
+            "core.mispredict_penalty",
+            core["mispredict_penalty"] // 2,
+        ),
+        ("core", "a reorder buffer twice as large", "core.rob_entries", min(1024, 2 * core["rob_entries"])),
+    ):
+        if stack[cause] >= SMALL:
+            suggest(stack[cause], label, {key: value})
+    fuller = max(r.links)
+    if slot["path"] == "pcie" and (fuller >= 0.5 or r.cohort["dma_drop"]):
+        suggest(fuller, "the next generation of PCIe", {"slot.generation": slot["generation"] + 1})
     if r.cohort["dma_drop"] or r.cohort["tx_drop"]:
-        suggest(
-            0.8,
-            "twice as many packets in flight in the NIC",
-            "packets that the NIC could not move",
-            nic__tx_packets_in_flight=2 * p["nic"][0]["tx_packets_in_flight"],
-            nic__dma_writes=2 * p["nic"][0]["dma_writes"],
-        )
-    if result["app"]["role"] not in (SENDS,):
-        for factor, name in ((4, "four times"), (0.25, "a quarter of")):
-            size = int(RING * factor)
-            option = "--rx-queue-size" if result["app"]["name"] == "l3fwd" else "--rxd"
-            if option not in settings:
-                suggest(0.2, f"{name} the receive descriptors", "what a ring holds", **{option: size})
+        more_in_flight = {f"nic.{key}": 2 * nic[key] for key in ("tx_packets_in_flight", "dma_writes")}
+        suggest(0.8, "twice as many packets in flight in the NIC", more_in_flight)
+    ring = apps.APPS[name].ring if name in apps.APPS else apps.App.ring
+    if takes and ring not in settings:
+        for size, times in ((4 * RING, "four times"), (RING // 4, "a quarter of")):
+            suggest(0.2, f"{times} the receive descriptors", {ring: size})
     known = dict(platforms.parameters())
     return [
         c
         for _, c in sorted(found, key=lambda f: -f[0])
         if all(key not in known or _allowed(known[key], value) for key, value in c.settings.items())
     ]
-
-
-# Descriptors of a ring unless somebody asks for others.
-RING = 1024
 
 
 def _allowed(about: Mapping[str, Any], value: Any) -> bool:
@@ -344,9 +321,8 @@ def _allowed(about: Mapping[str, Any], value: Any) -> bool:
 
 def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | None) -> tuple[Effect, list[Effect]]:
     """Run what was run again, and each change; returns the first, and the others, the largest gain first."""
-    same = Change("as it is", {}, "")
-    fixed = dict(settings)
-    places = [{"label": c.label, **fixed, **c.settings} for c in (same, *tried)]
+    same = Change("as it is", {})
+    places = [{"label": c.label, **settings, **c.settings} for c in (same, *tried)]
     plan = {"study": {"name": "explain"}, "axes": {LABEL: places}, "metrics": ["forwarded_mpps", "loss_percent"]}
     with tempfile.TemporaryDirectory(prefix="wiretime-explain-") as path:
         study = api.sweep(plan, out=path, jobs=jobs)
@@ -370,12 +346,11 @@ NOTHING = 0.01
 
 def told(first: Effect, others: Sequence[Effect]) -> list[str]:
     """Return what the changes did, in sentences."""
-    said = []
-    idle = []
+    said, idle = [], []
     for e in others:
-        to = " ".join(f"{key}={value}" for key, value in e.change.settings.items())
+        label, to = e.change.label[0].upper() + e.change.label[1:], e.change.says
         if e.mpps is None or not first.mpps:
-            said.append(f"{e.change.label[0].upper()}{e.change.label[1:]} ({to}) could not be run.")
+            said.append(f"{label} ({to}) could not be run.")
             continue
         gain = e.mpps / first.mpps - 1
         if abs(gain) < NOTHING:
@@ -383,10 +358,7 @@ def told(first: Effect, others: Sequence[Effect]) -> list[str]:
             idle.append(f"{e.change.label} ({to}{faster})")
         else:
             loss = f", loss {e.loss:.1f} %" if e.loss is not None else ""
-            said.append(
-                f"{e.change.label[0].upper()}{e.change.label[1:]} ({to}): {e.mpps:.2f} million a second, "
-                f"{gain:+.1%}{loss}."
-            )
+            said.append(f"{label} ({to}): {e.mpps:.2f} million a second, {gain:+.1%}{loss}.")
     if idle:
         said.append(f"These change the rate by less than {NOTHING:.0%}: {'; '.join(idle)}.")
     return said

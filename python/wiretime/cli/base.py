@@ -36,6 +36,7 @@ Cores = Annotated[int | None, typer.Option(help="Cores of the application, besid
 Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
 Seed = Annotated[int, typer.Option(help="Seed.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
+Jobs = Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")]
 AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
 Sizes = Annotated[str, typer.Option(help="Frame sizes, FCS included.")]
 Ports = Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")]

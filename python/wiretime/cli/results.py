@@ -17,6 +17,7 @@ from wiretime import (
     statistics,
 )
 from wiretime.cli.base import (
+    Jobs,
     app,
     notes,
     screen,
@@ -61,7 +62,7 @@ def explain_command(
     counters: Annotated[
         bool, typer.Option("--counters", help="Only what the counters say: runs nothing to find what would move it.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
+    jobs: Jobs = None,
 ) -> None:
     """Say in sentences what limits a run, by how much, and what would move it: changes are run, not guessed."""
     said, result = explain.explain(folder)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wiretime import apps, load, offered, runs, search
-from wiretime.cli.base import STANDARD_SIZES, Loss, OneSize, PlotFile, Sizes, TrialLength, app, notes, screen
+from wiretime.cli.base import STANDARD_SIZES, Jobs, Loss, OneSize, PlotFile, Sizes, TrialLength, app, notes, screen
 from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 from wiretime.search import show
@@ -81,7 +81,7 @@ def advise_command(
     rate: Annotated[str, typer.Option(help=f"Offered load: {load.RATES}.")] = offered.RATE,
     packet_size: OneSize = 256,
     loss: Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")] = 0.0,
-    jobs: Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")] = None,
+    jobs: Jobs = None,
 ) -> None:
     """Say how many receive descriptors a rate needs: by arithmetic, and the smallest ring that does in simulation."""
     from wiretime import advise  # which runs studies, and loads what they are made with

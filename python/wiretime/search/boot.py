@@ -24,6 +24,11 @@ AGEING, AGEING_RATE = "10ms", 5e9
 WAKING, WAKING_SHARE = "0.1%", 0.001
 
 
+def waking(request: runs.Request) -> runs.Checked:
+    """Return a search's request, checked, at the load that it begins with: what a run would offer may be too much."""
+    return runs.check(replace(request, rate=WAKING))
+
+
 def link(request: runs.Request) -> dict[str, Any]:
     """Return the link's parameters, the request checked."""
     if apps.find(request.app, request.own).traffic == "iperf":
@@ -32,7 +37,7 @@ def link(request: runs.Request) -> dict[str, Any]:
     for name in (*OF_ONE_LOAD, "iperf"):
         if getattr(request, name) != getattr(usual, name):
             raise WiretimeError(f"{option_of(name)}: not of a search, which finds the load itself")
-    checked = runs.check(replace(request, rate=WAKING))
+    checked = waking(request)
     if checked.command.role == SENDS:
         raise WiretimeError(f"{request.app} sends by itself here: a search needs a program that takes a load")
     found: dict[str, Any] = checked.platform["link"][0]
@@ -53,8 +58,7 @@ def length(request: runs.Request, factor: float) -> Length:
     """Return how long trials of a request are."""
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
         raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
-    command = runs.check(replace(request, rate=WAKING)).command
-    return Length(command.ring * request.queues, factor)
+    return Length(waking(request).command.ring * request.queues, factor)
 
 
 def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:
@@ -86,14 +90,14 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
     """Boot once and run the trials that ``steps`` asks for, of these packet sizes."""
     # What the boot starts with only wakes the program up; the first trial replaces it.
     packet_sizes = ",".join(str(size) for size in sorted(set(sizes)))
-    waking = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
-    checked = runs.check(waking)
+    first = replace(request, packet_size=packet_sizes, rate=WAKING, warm_up="10us", duration="10us", follow="0ns")
+    checked = runs.check(first)
     base = checked.settings["load"]
     # The same for whatever sizes follow, so that boots do not differ by them.
     size = _shortest(request)
     rate = int(line(request, size) * WAKING_SHARE)
     shortest = {**base, "sizes": {"kind": "fixed", "size": size}, "rate": f"{rate}bps"}
-    waking = replace(waking, internals={**(request.internals or {}), "load": shortest})
+    first = replace(first, internals={**(request.internals or {}), "load": shortest})
     aged = _aged(steps, size, *_ageing(checked, line(request, size)))
     woken = False
 
@@ -113,7 +117,7 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
         }
         return {"load": {**base, **changes}, **asked}
 
-    runs.execute(waking, on_trial=on_trial)
+    runs.execute(first, on_trial=on_trial)
 
 
 def for_each_size(request: runs.Request, sizes: Sequence[int], factor: float, search: Search[Found]) -> list[Found]:

@@ -81,7 +81,7 @@ def _modelled(request: Request, platform: Mapping[str, Any]) -> dict[str, Any]:
 def _search(point: Point, folder: Path) -> metrics.Row:
     about = point.about
     request = point.request()
-    size = runs.check(dataclasses.replace(request, rate=search.WAKING)).settings["load"]["sizes"]
+    size = search.waking(request).settings["load"]["sizes"]
     if size["kind"] != "fixed":
         raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
     found = search.msb(request, [size["size"]], search.share(about.loss), search.silent, about.trial_length)[0]

@@ -118,12 +118,16 @@ def _number(text: str) -> float | None:
         return None
 
 
+@cache
+def _calculator() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def _evaluated(expression: str) -> float:
-    with duckdb.connect() as connection:
-        found = connection.execute(f"SELECT {expression}").fetchone()
-    if found is None or found[0] is None:
+    value = _calculator().execute(f"SELECT {expression}").fetchall()[0][0]
+    if value is None:
         raise WiretimeError(f"no value: {expression}")
-    return float(found[0])
+    return float(value)
 
 
 def _scale(row: Mapping[str, str]) -> Scale:

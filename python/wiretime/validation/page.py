@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,16 @@ from wiretime.study import draw, report
 from wiretime.study.folder import Study
 from wiretime.study.point import simulator
 from wiretime.validation import engines, judge, qdma, show
+from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
 PAGE, TABLE, FIGURES, PLOTS = "validation.html", "rows.md", "figures.md", "plots"
-# Sources that have a page of their own beside the table of all rows: by what their rows' figure is called.
-OWN = {"forwarding": "Published forwarding rates", "grace": "l3fwd on Grace"}
+# Pages of their own beside the table of all rows: title, and whose rows.
+OWN: dict[str, tuple[str, Callable[[Claim], bool]]] = {
+    qdma.PAGE: ("Every cell of the QDMA's tables", lambda c: c.source == qdma.SOURCE),
+    "forwarding.md": ("Published forwarding rates", lambda c: c.figure == "forwarding"),
+    "grace.md": ("l3fwd on Grace", lambda c: c.figure == "grace"),
+}
 DESCRIPTION = (
     "Published measurements against simulated ones. One parameter set a platform; none was tuned for a result."
 )
@@ -61,13 +66,10 @@ def write(
     files.replace(base / FIGURES, _figures(finished))
     if both:
         files.replace(engines.page(base), engines.markdown(both, _made()))
-    if cells := [v for v in verdicts if v.claim.source == qdma.SOURCE]:
-        parts = ["# Every cell of the QDMA's tables", _made(), show.markdown(cells, judge.summary(cells))]
-        files.replace(base / qdma.PAGE, "\n\n".join(parts) + "\n")
-    for figure, title in OWN.items():
-        if mine := [v for v in verdicts if v.claim.figure == figure]:
+    for name, (title, whose) in OWN.items():
+        if mine := [v for v in verdicts if whose(v.claim)]:
             parts = [f"# {title}", _made(), show.markdown(mine, judge.summary(mine))]
-            files.replace(base / f"{figure}.md", "\n\n".join(parts) + "\n")
+            files.replace(base / name, "\n\n".join(parts) + "\n")
     text = report.page(
         name="validation",
         description=DESCRIPTION,
@@ -113,7 +115,7 @@ def _figures(studies: Mapping[str, Study]) -> str:
 def publish(base: Path, target: Path) -> None:
     """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in (TABLE, FIGURES, engines.PAGE, qdma.PAGE, *(f"{figure}.md" for figure in OWN)):
+    for name in (TABLE, FIGURES, engines.PAGE, *OWN):
         if not (base / name).is_file():
             continue  # not asked for
         text = (base / name).read_text()

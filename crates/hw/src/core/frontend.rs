@@ -11,21 +11,17 @@ use wiretime_base::Cycles;
 impl Core {
     /// Dispatch goes on at `t` at the earliest, elsewhere.
     pub(super) fn redirect(&mut self, t: Cycles, cause: StallCause) {
-        self.new_group = true;
         self.ahead.restart(t);
+        self.turn(t, cause);
+    }
+
+    /// The same, where prediction knew before.
+    #[inline]
+    fn turn(&mut self, t: Cycles, cause: StallCause) {
+        self.new_group = true;
         if t > self.fetch {
             self.fetch = t;
             self.fetch_cause = cause;
-        }
-    }
-
-    /// Fetch goes on elsewhere after a bubble: where to was known before.
-    #[inline]
-    fn turn(&mut self, bubble: Cycles) {
-        self.new_group = true;
-        if bubble > Cycles::ZERO {
-            self.fetch += bubble;
-            self.fetch_cause = StallCause::Fetch;
         }
     }
 
@@ -95,7 +91,7 @@ impl Core {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}
-            Outcome::Taken(cycles) => self.turn(cycles),
+            Outcome::Taken(cycles) => self.turn(self.fetch + cycles, StallCause::Fetch),
             Outcome::LateTarget(cycles) => {
                 self.stats.btb_misses += 1;
                 self.redirect(self.fetch + cycles, StallCause::Fetch);

@@ -54,6 +54,19 @@ fn mark(line: u64) -> u8 {
     spread(line, u8::BITS) as u8 | 1
 }
 
+fn sets_of(size: u64, ways: u32) -> u64 {
+    (size / (super::LINE * u64::from(ways))).max(1)
+}
+
+/// Which set a line is in.
+#[derive(Clone, Copy)]
+enum Sets {
+    /// By the low bits of its number.
+    Masked(u64),
+    /// By a hash of it, of so many.
+    Hashed(u64),
+}
+
 /// A cache whose lines arrive in the owner's unit of time: cycles for private ones, ps for the shared one.
 pub struct Cache<T> {
     /// Line number plus one; 0 is invalid. Apart from the rest, so that a lookup touches one host line.
@@ -65,9 +78,7 @@ pub struct Cache<T> {
     lines: Vec<Line<T>>,
     /// Tree pseudo-LRU: one bit a node, by set.
     trees: Vec<u64>,
-    /// The least power of two of sets, less one; of hashed sets any number.
-    set_mask: u64,
-    hashed_sets: Option<u64>,
+    sets: Sets,
     ways: usize,
     policy: Replacement,
     clock: u32,
@@ -77,7 +88,17 @@ pub struct Cache<T> {
 impl<T: Time> Cache<T> {
     /// `size` bytes in `ways` ways; the caller has checked the geometry.
     pub fn new(size: u64, ways: u32, policy: Replacement) -> Self {
-        let sets = (size / (super::LINE * u64::from(ways))).max(1).next_power_of_two();
+        let sets = sets_of(size, ways).next_power_of_two();
+        Self::of(Sets::Masked(sets - 1), sets, ways, policy)
+    }
+
+    /// The same with sets chosen by a hash of a line's number, as many as there are.
+    pub fn hashed(size: u64, ways: u32, policy: Replacement) -> Self {
+        let sets = sets_of(size, ways);
+        Self::of(Sets::Hashed(sets), sets, ways, policy)
+    }
+
+    fn of(which: Sets, sets: u64, ways: u32, policy: Replacement) -> Self {
         let ways = ways as usize;
         let total = sets as usize * ways;
         let words = ways.div_ceil(MARKS);
@@ -88,8 +109,7 @@ impl<T: Time> Cache<T> {
             words,
             lines: vec![Line::default(); total],
             trees: vec![0; trees],
-            set_mask: sets - 1,
-            hashed_sets: None,
+            sets: which,
             ways,
             policy,
             clock: 0,
@@ -97,18 +117,12 @@ impl<T: Time> Cache<T> {
         }
     }
 
-    /// Sets chosen by a hash of the line's number, as many as `size` and `ways` come to.
-    pub fn with_hashed_sets(self, size: u64) -> Self {
-        let sets = size / (super::LINE * self.ways as u64);
-        Self { hashed_sets: Some(sets.max(1)), ..self }
-    }
-
     #[inline]
     fn set(&self, line: u64) -> usize {
-        match self.hashed_sets {
-            None => (line & self.set_mask) as usize,
+        match self.sets {
+            Sets::Masked(mask) => (line & mask) as usize,
             // The high half of a product is a fair share of any number of sets (Lemire 2016).
-            Some(sets) => ((u128::from(spread(line, u64::BITS)) * u128::from(sets)) >> u64::BITS) as usize,
+            Sets::Hashed(sets) => ((u128::from(spread(line, u64::BITS)) * u128::from(sets)) >> u64::BITS) as usize,
         }
     }
 
@@ -345,7 +359,7 @@ mod tests {
     #[test]
     fn hashed_sets_may_be_any_number_and_spread_what_lies_at_one_distance() {
         let size = 19 * 12 * 64;
-        let mut c = Cache::new(size, 12, Lru).with_hashed_sets(size);
+        let mut c = Cache::hashed(size, 12, Lru);
         // Three quarters of what it holds, at a distance that is a multiple of any power of two of sets.
         let lines: Vec<u64> = (0..19 * 9).map(|n| n * 64).collect();
         for &line in &lines {

@@ -66,9 +66,9 @@ pub(super) struct LastLevel {
 
 impl LastLevel {
     pub fn new(p: &Platform, cores: usize) -> Self {
-        let llc = Cache::new(p.llc.size.bytes(), p.llc.ways, p.llc.replacement);
+        let cache = if p.llc.hashed { Cache::hashed } else { Cache::new };
         Self {
-            llc: if p.llc.hashed { llc.with_hashed_sets(p.llc.size.bytes()) } else { llc },
+            llc: cache(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
             banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),

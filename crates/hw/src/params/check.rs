@@ -31,14 +31,10 @@ impl Platform {
     }
 
     fn check_caches(&self) -> Result<(), Invalid> {
-        geometry("l1i", self.l1i.size, self.l1i.ways)?;
-        geometry("l1d", self.l1d.size, self.l1d.ways)?;
-        geometry("l2", self.l2.size, self.l2.ways)?;
-        if self.llc.hashed {
-            whole_sets("llc", self.llc.size, self.llc.ways)?;
-        } else {
-            geometry("llc", self.llc.size, self.llc.ways)?;
-        }
+        geometry("l1i", self.l1i.size, self.l1i.ways, false)?;
+        geometry("l1d", self.l1d.size, self.l1d.ways, false)?;
+        geometry("l2", self.l2.size, self.l2.ways, false)?;
+        geometry("llc", self.llc.size, self.llc.ways, self.llc.hashed)?;
         rule(self.llc.dca_ways <= self.llc.ways, || {
             Invalid::new("llc.dca_ways", self.llc.dca_ways, format!("at most llc.ways, {}", self.llc.ways))
         })?;
@@ -221,24 +217,16 @@ fn check_qdma(i: usize, nic: &super::Nic) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn geometry(name: &str, size: Bytes, ways: u32) -> Result<(), Invalid> {
+/// Of hashed sets there may be any number.
+fn geometry(name: &str, size: Bytes, ways: u32, hashed: bool) -> Result<(), Invalid> {
     let sets = size.bytes() / (64 * u64::from(ways.max(1)));
-    rule(ways > 0 && sets.is_power_of_two() && sets * 64 * u64::from(ways) == size.bytes(), || {
+    let whole = ways > 0 && sets > 0 && sets * 64 * u64::from(ways) == size.bytes();
+    rule(whole && (hashed || sets.is_power_of_two()), || {
+        let number = if hashed { "whole" } else { "power-of-two" };
         Invalid::new(
             format!("{name}.size"),
             format!("{size} with {name}.ways = {ways}"),
-            "needs a power-of-two number of sets of 64-byte lines",
-        )
-    })
-}
-
-/// Any number of sets.
-fn whole_sets(name: &str, size: Bytes, ways: u32) -> Result<(), Invalid> {
-    rule(size.bytes() > 0 && size.bytes() % (64 * u64::from(ways.max(1))) == 0, || {
-        Invalid::new(
-            format!("{name}.size"),
-            format!("{size} with {name}.ways = {ways}"),
-            "needs a whole number of sets of 64-byte lines",
+            format!("needs a {number} number of sets of 64-byte lines"),
         )
     })
 }

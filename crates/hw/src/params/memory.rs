@@ -132,7 +132,7 @@ pub enum DeviceReads {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedCache {
-    /// Capacity: a power-of-two number of sets of 64-byte lines.
+    /// Capacity: a number of sets of 64-byte lines, a power of two unless they are hashed.
     pub size: Bytes,
     /// Associativity.
     #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]

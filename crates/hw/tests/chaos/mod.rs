@@ -47,7 +47,7 @@ impl GuestMemory for Ram {
     fn read(&self, address: u64, data: &mut [u8]) -> bool {
         let Some(r) = self.range(address, data.len()) else { return false };
         data.copy_from_slice(&self.bytes[r]);
-        let words = data.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
+        let words = data.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         self.read.borrow_mut().extend(words.filter(|&word| word < MEMORY));
         true
     }

@@ -529,6 +529,12 @@ impl Ledger {
         self.all(Which::Cohort).undecided() > 0
     }
 
+    /// Whether the program is a forwarder.
+    #[must_use]
+    pub fn forwards(&self) -> bool {
+        self.forwards
+    }
+
     /// Packets that the host has sent, consumed or dropped.
     #[must_use]
     pub fn taken(&self) -> u64 {

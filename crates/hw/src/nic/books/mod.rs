@@ -102,8 +102,6 @@ pub struct Books {
     mail: Vec<(usize, u64, Ps)>,
     /// By port: the last packet of its generator that came back, and how many have with none missing.
     unbroken: Vec<(u64, u64)>,
-    /// Whether the program is a forwarder.
-    forwards: bool,
     /// By receive port and queue: where its packets are sent.
     feeds: Vec<Vec<Option<TxQueueId>>>,
 }
@@ -134,7 +132,6 @@ impl Books {
             queues: vec![vec![Latencies::default(); queues]; ports],
             mail: Vec::new(),
             unbroken: vec![(0, 0); ports],
-            forwards,
             feeds: vec![vec![None; queues]; ports],
         }
     }
@@ -149,7 +146,7 @@ impl Books {
             return self.returned[0] > 0 || self.ledger.taken() > 0;
         }
         let enough = RUN_A_QUEUE * queues;
-        let consumes = !self.forwards && self.returned.iter().all(|&n| n == 0);
+        let consumes = !self.ledger.forwards() && self.returned.iter().all(|&n| n == 0);
         self.unbroken.iter().all(|&(_, run)| run >= enough) || consumes && self.ledger.taken() >= enough * ports as u64
     }
 

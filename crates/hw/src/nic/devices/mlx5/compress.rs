@@ -14,15 +14,18 @@ use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::Notice;
 use crate::requester::Purpose;
+use std::ops::Range;
 use wiretime_base::Ps;
 
 /// Packets of a session: one list.
 pub const PACKETS: usize = 8;
-/// An entry's byte count, hash, checksum, counter.
-const COUNT: usize = 0x2c;
+/// An entry's hash, checksum, byte count and counter.
 const HASH: usize = 0x0c;
 const SUM: usize = 0x14;
+const COUNT: usize = 0x2c;
 const COUNTER: usize = 0x3c;
+/// What is the same in all entries of a session: between these, which are a packet's own or the title's for all, and the time.
+const SAME: [Range<usize>; 5] = [0..HASH, HASH + 4..SUM, SUM + 2..COUNT, 0x38..COUNTER, COUNTER + 2..ENTRY];
 /// Bits of an entry's last byte that say it is a title.
 const TITLE: u8 = 3 << 2;
 
@@ -83,17 +86,9 @@ impl Session {
         }
     }
 
-    /// Whether a packet may share the title: all but what the list tells, and what software counts on by itself, is the same.
+    /// Whether a packet may share the title.
     fn alike(&self, entry: &[u8; ENTRY]) -> bool {
-        let told = |at: usize| match self.tells {
-            Tells::Hash => (HASH..HASH + 4).contains(&at),
-            Tells::Sum => (SUM..SUM + 2).contains(&at),
-        };
-        // The checksum, the hash and the time that the list does not tell are the title's for all, as the formats have it.
-        let shared =
-            |at: usize| (HASH..HASH + 4).contains(&at) || (SUM..SUM + 2).contains(&at) || (0x30..0x38).contains(&at);
-        let counted = |at: usize| (COUNTER..COUNTER + 2).contains(&at) || (COUNT..COUNT + 4).contains(&at);
-        (0..ENTRY).all(|at| self.title[at] == entry[at] || told(at) || shared(at) || counted(at))
+        SAME.into_iter().all(|part| self.title[part.clone()] == entry[part])
     }
 
     /// Whether packets wait in it.
@@ -142,7 +137,7 @@ impl Mlx5 {
             self.close_session(t, number, io);
         }
         let Some(cq) = self.objects.cqs.get_mut(number) else { return };
-        let to_end = cq.ring.entries() - (cq.produced & (cq.ring.entries() - 1));
+        let to_end = cq.ring.entries() - cq.slot(cq.produced).0;
         let Some(session) = cq.session.as_mut().filter(|s| s.count > 0 || to_end > 1) else {
             self.tell_alone(t, number, entry, told, purpose, io);
             return;
@@ -209,27 +204,20 @@ impl Mlx5 {
             return;
         }
         let first = cq.produced;
-        let slot = |n: u32| {
-            let index = first.wrapping_add(n) & (cq.ring.entries() - 1);
-            // Of a slot of 128 bytes the second half holds the entry.
-            (index, cq.ring.entry(index).map(|at| at.wrapping_add((1 << cq.ring.stride) - ENTRY as u64)))
-        };
-        let (Some(title_at), Some(list_at)) = (slot(0).1, slot(1).1) else {
+        let (entry, title_at) = cq.slot(first);
+        let (Some(title_at), Some(list_at)) = (title_at, cq.slot(first.wrapping_add(1)).1) else {
             self.lost_completion(t, number, io);
             return;
         };
-        let turn = (first >> cq.ring.log & 1) as u8;
         place(&mut title, COUNT, &(count as u32).to_be_bytes());
-        title[ENTRY - 1] = title[ENTRY - 1] & 0xf2 | TITLE | turn;
-        let entries = cq.ring.entries();
-        cq.produced = first.wrapping_add(count as u32) & 0xff_ffff;
-        cq.unreported = cq.unreported.saturating_add(count as u16);
+        title[ENTRY - 1] = title[ENTRY - 1] & 0xf2 | TITLE | cq.turn(first);
+        cq.produce(count as u32);
         // The list is there before the title says so.
         let (left, _) = io.write(t, list_at, &list[..count * 8], purpose);
         let (_, visible) = io.write(left, title_at, &title, purpose);
-        for (n, told) in packets[..count].iter().enumerate() {
+        // It does not go over the ring's end.
+        for (entry, told) in (entry..).zip(&packets[..count]) {
             if let Some(queue) = told.lane {
-                let entry = first.wrapping_add(n as u32) & (entries - 1);
                 io.tell(visible, Notice::Completed { queue, entry, packet: Some(told.id) });
             }
         }

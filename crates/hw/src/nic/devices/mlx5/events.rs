@@ -47,14 +47,10 @@ impl Mlx5 {
         }
         let cq = self.objects.cqs.get_mut(number)?;
         let at = cq.produced;
-        let turn = at >> cq.ring.log & 1;
-        entry[ENTRY - 1] = entry[ENTRY - 1] & 0xfe | turn as u8;
-        cq.produced = at.wrapping_add(1) & 0xff_ffff;
-        cq.unreported = cq.unreported.saturating_add(1);
-        let index = at & (cq.ring.entries() - 1);
-        // Of a slot of 128 bytes the second half holds the entry.
-        let address = cq.ring.entry(index)?.wrapping_add((1 << cq.ring.stride) - ENTRY as u64);
-        let (_, visible) = io.write(t, address, entry, purpose);
+        entry[ENTRY - 1] = entry[ENTRY - 1] & 0xfe | cq.turn(at);
+        cq.produce(1);
+        let (index, address) = cq.slot(at);
+        let (_, visible) = io.write(t, address?, entry, purpose);
         self.report(t, number, io);
         Some((visible, index))
     }

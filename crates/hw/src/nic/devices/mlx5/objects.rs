@@ -1,6 +1,7 @@
 //! Objects that a driver makes by commands: numbers, lists of pages, memory keys, queues of all kinds.
 
 use super::compress::Session;
+use super::events::ENTRY;
 use super::fields::{double, get, half, number, word};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -261,6 +262,29 @@ pub struct Cq {
     pub timing: bool,
     /// Completions that share an entry, where software takes such.
     pub session: Option<Box<Session>>,
+}
+
+impl Cq {
+    /// Where the entry of number `n` is, counted over all turns: its slot, and its address.
+    #[must_use]
+    pub fn slot(&self, n: u32) -> (u32, Option<u64>) {
+        let index = n & (self.ring.entries() - 1);
+        // Of a slot of 128 bytes the second half holds the entry.
+        let last = (1 << self.ring.stride) - ENTRY as u64;
+        (index, self.ring.entry(index).map(|at| at.wrapping_add(last)))
+    }
+
+    /// The owner bit of that entry, which flips each turn.
+    #[must_use]
+    pub fn turn(&self, n: u32) -> u8 {
+        (n >> self.ring.log & 1) as u8
+    }
+
+    /// So many entries more are written.
+    pub fn produce(&mut self, count: u32) {
+        self.produced = self.produced.wrapping_add(count) & 0xff_ffff;
+        self.unreported = self.unreported.saturating_add(count as u16);
+    }
 }
 
 /// A piece of memory that a work request names.
