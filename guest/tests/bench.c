@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MARK = 0, SPARE = 8, FIGURE = 3, PAGE = 4096, LINE = 64, HUGE_PAGE = 2 << 20, MAX = 64 };
+enum { MARK = 0, SPARE = 8, FIGURE = 3, PAGE = 4096, LINE = 64, HUGE_PAGE = 2 << 20, SPREAD = 64 << 20, MAX = 64 };
 
 static volatile uint32_t *control;
 
@@ -70,14 +70,8 @@ static uint64_t next_random(void)
     return random_state;
 }
 
-/* One cycle through `count` places, `stride` bytes apart, in random order. `spread` takes another line of every 32nd
- * page, so that pages do not share cache sets. */
-static uint64_t *permutation(char *base, size_t count, size_t stride, int spread)
+static void shuffled(uint32_t *order, size_t count)
 {
-    uint32_t *order = malloc(count * sizeof(*order));
-    uint64_t *first;
-    if (!order)
-        fail("malloc");
     for (size_t i = 0; i < count; i++)
         order[i] = (uint32_t)i;
     for (size_t i = count - 1; i > 0; i--) {
@@ -86,6 +80,36 @@ static uint64_t *permutation(char *base, size_t count, size_t stride, int spread
         order[i] = order[j];
         order[j] = t;
     }
+}
+
+/* Small pages from all over SPREAD more memory than they take, as a kernel that has run for a while gives them: the first
+ * free ones are those that were given back one by one. A fresh kernel's follow each other, and fill a physically indexed
+ * cache evenly. */
+static char *scattered(size_t size)
+{
+    size_t pages = (size + SPREAD) / PAGE;
+    uint32_t *order = malloc(pages * sizeof(*order));
+    char *all = memory(size + SPREAD, 0), *p;
+    if (!order)
+        fail("malloc");
+    shuffled(order, pages);
+    for (size_t i = 0; i < size / PAGE; i++)
+        madvise(all + (size_t)order[i] * PAGE, PAGE, MADV_DONTNEED);
+    free(order);
+    p = memory(size, 0);
+    munmap(all, size + SPREAD);
+    return p;
+}
+
+/* One cycle through `count` places, `stride` bytes apart, in random order. `spread` takes another line of every 32nd
+ * page, so that pages do not share cache sets. */
+static uint64_t *permutation(char *base, size_t count, size_t stride, int spread)
+{
+    uint32_t *order = malloc(count * sizeof(*order));
+    uint64_t *first;
+    if (!order)
+        fail("malloc");
+    shuffled(order, count);
 #define AT(i) ((uint64_t *)(base + order[i] * stride + (spread ? order[i] / 32 * LINE % PAGE : 0)))
     for (size_t i = 0; i < count; i++)
         *AT(i) = (uint64_t)AT((i + 1) % count);
@@ -103,7 +127,7 @@ static void prepare(struct job *j)
         memset(j->buffer, 0, j->size);
     } else if (!strcmp(n, "chase") || !strcmp(n, "chase4k")) {
         j->size = j->argument << 10;
-        j->buffer = memory(j->size, !strcmp(n, "chase"));
+        j->buffer = !strcmp(n, "chase") ? memory(j->size, 1) : scattered(j->size);
         j->start = permutation(j->buffer, j->size / LINE, LINE, 0);
     } else if (!strcmp(n, "walk")) {
         j->size = j->argument * PAGE;

@@ -44,6 +44,9 @@ class Tlb(TypedDict):
     walk_latency: int
 
 
+CacheIndex: TypeAlias = Literal["virtual", "physical"]
+
+
 Replacement: TypeAlias = Literal["lru", "random", "pseudo-lru", "rrip"]
 
 
@@ -1180,6 +1183,7 @@ class PrivateCache(TypedDict):
 
     size: str
     ways: int
+    index: CacheIndex
     latency: int
     mshrs: int
     replacement: Replacement

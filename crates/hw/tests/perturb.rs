@@ -83,6 +83,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "kind" => &["off", "next-line", "stride", "stream"],
         "direction" => &["bimodal", "gshare", "bi-mode", "tage"],
         "replacement" => &["lru", "random", "pseudo-lru", "rrip"],
+        "index" => &["virtual", "physical"],
         "inclusion" => &["inclusive", "non-inclusive", "exclusive"],
         "page_policy" => &["open", "closed"],
         "dca_beyond" => &["oldest", "memory"],

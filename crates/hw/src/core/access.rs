@@ -8,7 +8,7 @@ use super::pipeline::{Core, FORWARD_SLOTS};
 use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::Class;
-use crate::memory::{Level, MemorySystem, LINE};
+use crate::memory::{Address, Level, MemorySystem, LINE};
 use wiretime_base::{Cycles, Ps};
 
 /// What kind of access.
@@ -42,6 +42,13 @@ pub struct MemEvent {
     pub index: u16,
     /// Kind.
     pub kind: MemKind,
+}
+
+impl MemEvent {
+    #[inline]
+    fn address(&self) -> Address {
+        Address { physical: self.paddr, virtual_: self.vaddr }
+    }
 }
 
 /// A device store that left the core: when, where, what.
@@ -122,12 +129,12 @@ impl Core {
                 MemKind::Prefetch => {
                     let t = start.max(self.load_fence);
                     let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-                    memory.prefetch(self.index, a.paddr, t + walk);
+                    memory.prefetch(self.index, a.address(), t + walk);
                 }
                 MemKind::ZeroLine => {
                     let t = start.max(self.last_commit()).max(self.store_fence);
                     let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-                    let (done, level) = memory.zero_line(self.index, a.paddr, t + walk);
+                    let (done, level) = memory.zero_line(self.index, a.address(), t + walk);
                     self.stored(done, level.into());
                 }
                 MemKind::DeviceLoad => {
@@ -157,7 +164,7 @@ impl Core {
         self.stats.loads += 1;
         let t = start.max(self.load_fence);
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-        let (done, level) = memory.load(self.index, a.paddr, pc, t + walk);
+        let (done, level) = memory.load(self.index, a.address(), pc, t + walk);
         self.last_load = self.last_load.max(done);
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
@@ -167,7 +174,7 @@ impl Core {
     fn store(&mut self, a: &MemEvent, t: Cycles, memory: &mut MemorySystem, walker: &mut impl Walker) -> Cycles {
         self.stats.stores += 1;
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-        let (done, level) = memory.store(self.index, a.paddr, t + walk);
+        let (done, level) = memory.store(self.index, a.address(), t + walk);
         self.stored(done, if walk > Cycles::ZERO { StallCause::Dtlb } else { level.into() });
         done
     }

@@ -5,7 +5,7 @@ use super::pipeline::Core;
 use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::{Branch, Class, MicroOp};
-use crate::memory::{MemorySystem, LINE};
+use crate::memory::{Address, MemorySystem, LINE};
 use wiretime_base::Cycles;
 
 impl Core {
@@ -53,7 +53,7 @@ impl Core {
             self.fetch = translated;
             self.fetch_cause = StallCause::Itlb;
         }
-        let there = memory.fetch(self.index, pc, translated);
+        let there = memory.fetch(self.index, Address { physical: pc, virtual_: vaddr }, translated);
         if there > self.fetch {
             self.fetch = there;
             self.fetch_cause = StallCause::L1i;

@@ -2,7 +2,7 @@
 //!
 //! RRIP and tree pseudo-LRU keep their state in the same word as LRU keeps its clock. Random takes a seeded sequence.
 
-use super::{spread, Level};
+use super::{spread, Level, PAGE_LINES};
 use crate::params::Replacement;
 use wiretime_base::Time;
 
@@ -18,6 +18,47 @@ pub const PREFETCHED: u8 = 8;
 pub const CONTENDED: u8 = 16;
 /// Counts towards the devices' share.
 pub const SHARE: u8 = 32;
+
+/// Bits of a line's number that are in front of what chooses its set otherwise.
+const ELSEWHERE: u32 = 48;
+
+/// The bits of a line's number that a virtual index takes from the virtual address: those that choose a set and are not the
+/// same in both, as those within a page are.
+pub fn virtual_bits(size: u64, ways: u32) -> u64 {
+    (sets_of(size, ways).next_power_of_two() - 1) & !(PAGE_LINES - 1) & ((1 << (u64::BITS - ELSEWHERE)) - 1)
+}
+
+/// A line in the set that its virtual address chooses, by those bits. All functions of a cache that take a line take such a
+/// place; they give lines.
+#[inline]
+pub fn place(line: u64, virtual_line: u64, bits: u64) -> u64 {
+    line | ((line ^ virtual_line) & bits) << ELSEWHERE
+}
+
+/// Another line of the page of `place`, in the set that it is in.
+#[inline]
+pub fn beside(place: u64, line: u64) -> u64 {
+    line | place & !(u64::MAX >> (u64::BITS - ELSEWHERE))
+}
+
+/// The line at a place.
+#[inline]
+fn line_at(place: u64) -> u64 {
+    place & (u64::MAX >> (u64::BITS - ELSEWHERE))
+}
+
+/// Everywhere that a line may be.
+#[inline]
+pub fn places(line: u64, bits: u64) -> impl Iterator<Item = u64> {
+    // The subsets of the bits, none first.
+    let mut next = Some(0u64);
+    std::iter::from_fn(move || {
+        let subset = next?;
+        let following = subset.wrapping_sub(bits) & bits;
+        next = (following != 0).then_some(following);
+        Some(line | subset << ELSEWHERE)
+    })
+}
 
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
@@ -120,7 +161,7 @@ impl<T: Time> Cache<T> {
     #[inline]
     fn set(&self, line: u64) -> usize {
         match self.sets {
-            Sets::Masked(mask) => (line & mask) as usize,
+            Sets::Masked(mask) => ((line ^ line >> ELSEWHERE) & mask) as usize,
             // The high half of a product is a fair share of any number of sets (Lemire 2016).
             Sets::Hashed(sets) => ((u128::from(spread(line, u64::BITS)) * u128::from(sets)) >> u64::BITS) as usize,
         }
@@ -180,6 +221,7 @@ impl<T: Time> Cache<T> {
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
         let set = self.set(line);
+        let line = line_at(line);
         let (base, wanted) = (set * self.ways, u64::from(mark(line)) * ONES);
         for (i, word) in self.marks[set * self.words..][..self.words].iter().enumerate() {
             let differs = word ^ wanted;
@@ -199,7 +241,7 @@ impl<T: Time> Cache<T> {
     /// What a way of the set of `line` holds from now on: the line, or nothing.
     #[inline]
     fn put(&mut self, line: u64, at: usize, taken: bool) {
-        let set = self.set(line);
+        let (set, line) = (self.set(line), line_at(line));
         let way = at - set * self.ways;
         let (word, shift) = (&mut self.marks[set * self.words + way / MARKS], way % MARKS * 8);
         *word = *word & !(0xff << shift) | u64::from(if taken { mark(line) } else { 0 }) << shift;

@@ -31,6 +31,38 @@ use wiretime_base::{Clock, Cycles, Ps};
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;
 
+/// Lines of the smallest page.
+const PAGE_LINES: u64 = 64;
+
+/// Where an access of a core goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    /// Where the data are.
+    pub physical: u64,
+    /// Where the program says that they are: caches may choose a set by it.
+    pub virtual_: u64,
+}
+
+impl From<u64> for Address {
+    /// The same in both.
+    fn from(address: u64) -> Self {
+        Self { physical: address, virtual_: address }
+    }
+}
+
+impl Address {
+    #[inline]
+    fn line(self) -> u64 {
+        self.physical / LINE
+    }
+
+    /// In a first-level cache that takes these bits of the virtual address.
+    #[inline]
+    fn place(self, bits: u64) -> u64 {
+        cache::place(self.line(), self.virtual_ / LINE, bits)
+    }
+}
+
 /// How far a request can lie behind its core's time: fetch runs ahead of dispatch by a queue.
 pub(crate) const BEHIND: Ps = Ps::from_us(1);
 

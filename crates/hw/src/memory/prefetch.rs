@@ -3,11 +3,11 @@
 //! Trained by the misses of their cache and by the first use of what they brought. Left out: throttling by accuracy,
 //! prefetching over page boundaries.
 
+use super::PAGE_LINES;
 use crate::params::{self, PrefetcherKind};
 
 const STREAMS: usize = 16;
 const STRIDES: usize = 256;
-const LINES_A_PAGE: u64 = 64;
 /// Repetitions before a stream or stride is believed.
 const CONFIDENT: u8 = 2;
 
@@ -90,9 +90,9 @@ impl Prefetcher {
 
     /// Cuts a run of lines at the end of `line`'s page.
     fn within_page(&self, line: u64, step: i64, first: u64, count: u64) -> Wanted {
-        let page = line / LINES_A_PAGE;
+        let page = line / PAGE_LINES;
         let whole = Wanted { first, step, count };
-        Wanted { count: whole.lines().take_while(|l| l / LINES_A_PAGE == page).count() as u64, ..whole }
+        Wanted { count: whole.lines().take_while(|l| l / PAGE_LINES == page).count() as u64, ..whole }
     }
 
     fn stride(&mut self, pc: u64, line: u64) -> Wanted {
@@ -120,7 +120,7 @@ impl Prefetcher {
 
     fn stream(&mut self, line: u64) -> Wanted {
         self.clock = self.clock.wrapping_add(1);
-        let (page, clock) = (line / LINES_A_PAGE, self.clock);
+        let (page, clock) = (line / PAGE_LINES, self.clock);
         let Some(i) = self.streams.iter().position(|s| s.page == page) else {
             let oldest = self.streams.iter().enumerate().max_by_key(|(_, s)| clock.wrapping_sub(s.used));
             if let Some(i) = oldest.map(|(i, _)| i) {

@@ -3,11 +3,11 @@
 //! Left out: banks of the L1D (the load pipes bound it), write-back buffers, write-streaming without allocation (a
 //! long memset reads what it overwrites).
 
-use super::cache::{Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
+use super::cache::{self, Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
 use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
-use super::{Level, MemorySystem, LINE};
-use crate::params::Platform;
+use super::{Address, Level, MemorySystem, LINE};
+use crate::params::{CacheIndex, Platform};
 use crate::requester::CoreAccess;
 #[cfg(test)]
 use wiretime_base::Clock;
@@ -49,6 +49,9 @@ pub(super) struct Private {
     pub l1i: Cache<Cycles>,
     pub l1d: Cache<Cycles>,
     pub l2: Cache<Cycles>,
+    /// Bits of a line that the L1I's and the L1D's index takes from the virtual address.
+    l1i_bits: u64,
+    l1d_bits: u64,
     l1i_mshrs: Mshrs<Cycles>,
     l1d_mshrs: Mshrs<Cycles>,
     l2_mshrs: Mshrs<Cycles>,
@@ -68,7 +71,13 @@ pub(super) struct Private {
 impl Private {
     pub fn new(p: &Platform) -> Self {
         let cache = |c: &crate::params::PrivateCache| Cache::new(c.size.bytes(), c.ways, c.replacement);
+        let bits = |c: &crate::params::PrivateCache| match c.index {
+            CacheIndex::Virtual => cache::virtual_bits(c.size.bytes(), c.ways),
+            CacheIndex::Physical => 0,
+        };
         Self {
+            l1i_bits: bits(&p.l1i),
+            l1d_bits: bits(&p.l1d),
             l1i: cache(&p.l1i),
             l1d: cache(&p.l1d),
             l2: Cache::new(p.l2.size.bytes(), p.l2.ways, p.l2.replacement),
@@ -140,12 +149,22 @@ impl Private {
 
     /// Whether the line is in any of this core's data caches.
     pub fn holds(&self, line: u64) -> bool {
-        self.l2.find(line).is_some() || self.l1d.find(line).is_some()
+        self.l2.find(line).is_some() || self.find_l1d(line).is_some()
+    }
+
+    /// Where the L1D has the line, whatever its virtual address.
+    fn find_l1d(&self, line: u64) -> Option<usize> {
+        cache::places(line, self.l1d_bits).find_map(|place| self.l1d.find(place))
+    }
+
+    /// Takes it out of there.
+    fn remove_l1d(&mut self, line: u64) -> Option<u8> {
+        cache::places(line, self.l1d_bits).find_map(|place| self.l1d.remove(place))
     }
 
     /// Takes the line away; returns its state, of both caches together. The L1I is software's to keep coherent.
     pub fn give_up(&mut self, line: u64) -> Option<u8> {
-        let (outer, inner) = (self.l2.remove(line), self.l1d.remove(line));
+        let (outer, inner) = (self.l2.remove(line), self.remove_l1d(line));
         if outer.is_none() && inner.is_none() {
             return None;
         }
@@ -157,8 +176,9 @@ impl Private {
     /// Leaves the line shared and clean; returns the state that it had.
     pub fn share(&mut self, line: u64) -> Option<u8> {
         let mut state = None;
-        for cache in [&mut self.l2, &mut self.l1d] {
-            if let Some(at) = cache.find(line) {
+        let places = [self.l2.find(line), self.find_l1d(line)];
+        for (cache, place) in [&mut self.l2, &mut self.l1d].into_iter().zip(places) {
+            if let Some(at) = place {
                 state = Some(state.unwrap_or(0) | cache.state(at));
                 cache.set_state(at, 0);
             }
@@ -173,23 +193,25 @@ impl MemorySystem {
     /// A load of core `i` by the instruction at `pc`, started at cycle `t`; returns when its data can be used, and
     /// where they came from.
     #[inline]
-    pub fn load(&mut self, i: usize, address: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
-        let line = address / LINE;
+    pub fn load(&mut self, i: usize, address: impl Into<Address>, pc: u64, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let line = address.line();
         let p = &mut self.private[i];
         p.stats.l1_dcache_loads += 1;
-        if let Some(at) = p.l1d.touch(line) {
+        let place = address.place(p.l1d_bits);
+        if let Some(at) = p.l1d.touch(place) {
             let (hit, ready) = (t + self.l1d_latency, p.l1d.ready(at));
             if p.l1d.state(at) & (PREFETCHED | CONTENDED) == 0 && ready <= hit {
                 return (hit, Level::L1);
             }
-            return self.late_hit(i, at, line, pc, t);
+            return self.late_hit(i, at, place, line, pc, t);
         }
         self.private[i].stats.l1_dcache_load_misses += 1;
-        self.l1d_miss(i, line, pc, t, CoreAccess::Load)
+        self.l1d_miss(i, place, line, pc, t, CoreAccess::Load)
     }
 
     /// A hit on a line that is on its way or was prefetched.
-    fn late_hit(&mut self, i: usize, at: usize, line: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
+    fn late_hit(&mut self, i: usize, at: usize, place: u64, line: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
         let p = &mut self.private[i];
         p.unrest += 1;
         let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
@@ -200,7 +222,7 @@ impl MemorySystem {
             p.stats.hardware_prefetches_used += 1;
             p.l1d.set_state(at, state & !PREFETCHED);
             let wanted = p.l1d_prefetcher.train(pc, line);
-            self.prefetch_l1d(i, wanted, t);
+            self.prefetch_l1d(i, wanted, place, t);
         }
         let hit = t + self.l1d_latency;
         if state & CONTENDED != 0 {
@@ -235,11 +257,13 @@ impl MemorySystem {
 
     /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
     #[inline]
-    pub fn store(&mut self, i: usize, address: u64, t: Cycles) -> (Cycles, Level) {
-        let line = address / LINE;
+    pub fn store(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let line = address.line();
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
-        if let Some(at) = p.l1d.touch(line) {
+        let place = address.place(p.l1d_bits);
+        if let Some(at) = p.l1d.touch(place) {
             let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
             if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
                 return (t + Cycles(1), Level::L1);
@@ -256,31 +280,35 @@ impl MemorySystem {
                 }
                 return if ready > t + Cycles(1) { (ready, p.l1d.level(at)) } else { (t + Cycles(1), Level::L1) };
             }
-            return self.upgrade(i, line, t);
+            return self.upgrade(i, at, line, t);
         }
         p.stats.l1_dcache_store_misses += 1;
-        self.l1d_miss(i, line, 0, t, CoreAccess::Store)
+        self.l1d_miss(i, place, line, 0, t, CoreAccess::Store)
     }
 
     /// A store of a whole line: gains ownership without reading memory.
-    pub fn zero_line(&mut self, i: usize, address: u64, t: Cycles) -> (Cycles, Level) {
-        let line = address / LINE;
+    pub fn zero_line(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let line = address.line();
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
         p.unrest += 1;
-        if let Some(at) = p.l1d.touch(line) {
+        let place = address.place(p.l1d_bits);
+        if let Some(at) = p.l1d.touch(place) {
             if p.l1d.state(at) & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, DIRTY | EXCLUSIVE);
                 return (t + Cycles(1), Level::L1);
             }
         }
-        p.l1d.remove(line);
+        p.remove_l1d(line);
         p.l2.remove(line);
         let now = self.clock.at(t);
         let asked = self.take_from_others(i, line, true, now);
         self.shared.drop_line(line);
         let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
-        self.fill(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        self.shared.entered(i, line);
+        self.fill_l2(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        self.fill_l1d(i, place, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
         (done, Level::L2)
     }
 
@@ -290,12 +318,13 @@ impl MemorySystem {
 
     /// A software prefetch for reading; nobody waits for it.
     #[inline]
-    pub fn prefetch(&mut self, i: usize, address: u64, t: Cycles) {
-        let line = address / LINE;
+    pub fn prefetch(&mut self, i: usize, address: impl Into<Address>, t: Cycles) {
+        let address = address.into();
         let p = &mut self.private[i];
         p.stats.software_prefetches += 1;
-        if p.l1d.touch(line).is_none() {
-            self.l1d_miss(i, line, 0, t, CoreAccess::Prefetch);
+        let place = address.place(p.l1d_bits);
+        if p.l1d.touch(place).is_none() {
+            self.l1d_miss(i, place, address.line(), 0, t, CoreAccess::Prefetch);
         }
     }
 
@@ -307,18 +336,20 @@ impl MemorySystem {
     /// Fetches the instruction line of `address` at cycle `t`; returns when it can be decoded. A hit costs nothing:
     /// the front end is pipelined.
     #[inline]
-    pub fn fetch(&mut self, i: usize, address: u64, t: Cycles) -> Cycles {
-        let line = address / LINE;
+    pub fn fetch(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> Cycles {
+        let address = address.into();
+        let line = address.line();
         let p = &mut self.private[i];
         p.stats.l1_icache_loads += 1;
-        if let Some(at) = p.l1i.touch(line) {
+        let place = address.place(p.l1i_bits);
+        if let Some(at) = p.l1i.touch(place) {
             let state = p.l1i.state(at);
             let ready = p.l1i.ready(at);
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
                 p.l1i.set_state(at, 0);
                 p.unrest += 1;
-                self.prefetch_l1i(i, line, t);
+                self.prefetch_l1i(i, place, line, t);
             }
             self.private[i].unrest += u64::from(ready > t);
             return t.max(ready);
@@ -328,19 +359,19 @@ impl MemorySystem {
         let (ready, level, _) = self.l2_access(i, line, 0, start, CoreAccess::Fetch);
         let p = &mut self.private[i];
         p.l1i_mshrs.hold(t, ready);
-        p.l1i.insert(line, ready, level, 0, 0);
-        self.prefetch_l1i(i, line, t);
+        p.l1i.insert(place, ready, level, 0, 0);
+        self.prefetch_l1i(i, place, line, t);
         ready
     }
 
-    fn prefetch_l1i(&mut self, i: usize, line: u64, t: Cycles) {
+    fn prefetch_l1i(&mut self, i: usize, place: u64, line: u64, t: Cycles) {
         if !self.private[i].l1i_prefetcher.on() {
             return;
         }
         let wanted = self.private[i].l1i_prefetcher.train(0, line);
         for line in wanted.lines() {
-            let p = &mut self.private[i];
-            if p.l1i.find(line).is_some() {
+            let (p, place) = (&mut self.private[i], cache::beside(place, line));
+            if p.l1i.find(place).is_some() {
                 continue;
             }
             if !p.l1i_mshrs.free(t) {
@@ -350,12 +381,19 @@ impl MemorySystem {
             let (ready, level, _) = self.l2_access(i, line, 0, t, CoreAccess::Fetch);
             let p = &mut self.private[i];
             p.l1i_mshrs.hold(t, ready);
-            p.l1i.insert(line, ready, level, PREFETCHED, 0);
+            p.l1i.insert(place, ready, level, PREFETCHED, 0);
         }
     }
 
     #[inline(never)]
-    fn l1d_miss(&mut self, i: usize, line: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
+    fn l1d_miss(&mut self, i: usize, place: u64, line: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
+        let p = &mut self.private[i];
+        if p.l1d_bits != 0 {
+            // Under another virtual address it may be in another set: a line is in the L1D once.
+            if let Some(state) = p.remove_l1d(line) {
+                self.left_l1d(i, line, state, t);
+            }
+        }
         let p = &mut self.private[i];
         let start = p.l1d_mshrs.ready(t);
         let (mut ready, level, mut state) = self.l2_access(i, line, pc, start, who);
@@ -369,18 +407,19 @@ impl MemorySystem {
             self.mark_owned(i, line);
         }
         self.private[i].l1d_mshrs.hold(t, ready);
-        self.fill_l1d(i, line, ready, level, state, start);
+        self.fill_l1d(i, place, line, ready, level, state, start);
         if who == CoreAccess::Load && self.private[i].l1d_prefetcher.on() {
             let wanted = self.private[i].l1d_prefetcher.train(pc, line);
-            self.prefetch_l1d(i, wanted, t);
+            self.prefetch_l1d(i, wanted, place, t);
         }
         (ready, level)
     }
 
-    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, t: Cycles) {
+    /// Of the page of `place`.
+    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, place: u64, t: Cycles) {
         for line in wanted.lines() {
             let p = &mut self.private[i];
-            if p.l1d.find(line).is_some() {
+            if p.find_l1d(line).is_some() {
                 continue;
             }
             if !p.l1d_mshrs.free(t) {
@@ -389,21 +428,19 @@ impl MemorySystem {
             p.stats.hardware_prefetches += 1;
             let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
-            self.fill_l1d(i, line, ready, level, state | PREFETCHED, t);
+            self.fill_l1d(i, cache::beside(place, line), line, ready, level, state | PREFETCHED, t);
         }
     }
 
-    /// A store to a line that others may share.
-    fn upgrade(&mut self, i: usize, line: u64, t: Cycles) -> (Cycles, Level) {
+    /// A store to a line that others may share, `at` in the L1D.
+    fn upgrade(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> (Cycles, Level) {
         let now = self.clock.at(t);
         let shared = self.take_from_others(i, line, true, now);
         let p = &mut self.private[i];
         let mut done = t + Cycles(1);
         let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
-        if let Some(at) = p.l1d.find(line) {
-            p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
-            done = done.max(p.l1d.ready(at));
-        }
+        p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
+        done = done.max(p.l1d.ready(at));
         self.mark_owned(i, line);
         // Even where nobody has it, the permission comes from the LLC's directory.
         let wait = self.shared.latency + if shared { self.shared.snoop_latency } else { Ps::ZERO };
@@ -418,28 +455,27 @@ impl MemorySystem {
         }
     }
 
-    fn fill_l1d(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
+    #[allow(clippy::too_many_arguments)]
+    fn fill_l1d(&mut self, i: usize, place: u64, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
         let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
-        let Some(victim) = p.l1d.insert(line, ready, level, state & !DMA, 0) else { return };
-        let dirty = victim.state & DIRTY;
-        p.stats.l1_dcache_write_backs += u64::from(dirty);
-        if let Some(at) = p.l2.find(victim.line) {
-            let old = p.l2.state(at);
-            p.l2.set_state(at, old | dirty);
-        } else if dirty != 0 {
-            // A non-inclusive L2 takes the line back.
-            self.fill_l2(i, victim.line, t, Level::L2, victim.state & (DIRTY | EXCLUSIVE), t);
-        } else {
-            self.shared.left(i, victim.line);
-        }
+        let Some(victim) = p.l1d.insert(place, ready, level, state & !DMA, 0) else { return };
+        p.stats.l1_dcache_write_backs += u64::from(victim.state & DIRTY);
+        self.left_l1d(i, victim.line, victim.state, t);
     }
 
-    /// Into L2 and L1D.
-    fn fill(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
-        self.shared.entered(i, line);
-        self.fill_l2(i, line, ready, level, state, t);
-        self.fill_l1d(i, line, ready, level, state, t);
+    /// A line has left the L1D.
+    fn left_l1d(&mut self, i: usize, line: u64, state: u8, t: Cycles) {
+        let p = &mut self.private[i];
+        if let Some(at) = p.l2.find(line) {
+            let old = p.l2.state(at);
+            p.l2.set_state(at, old | state & DIRTY);
+        } else if state & DIRTY != 0 {
+            // A non-inclusive L2 takes the line back.
+            self.fill_l2(i, line, t, Level::L2, state & (DIRTY | EXCLUSIVE), t);
+        } else {
+            self.shared.left(i, line);
+        }
     }
 
     /// Returns when the line is there, where from, and its state.
@@ -508,10 +544,10 @@ impl MemorySystem {
         let p = &mut self.private[i];
         let Some(victim) = p.l2.insert(line, ready, level, state & !DMA, 0) else { return };
         // Inclusion: what leaves the L2 leaves the L1D.
-        let inner = if inclusive { p.l1d.remove(victim.line).unwrap_or(0) } else { 0 };
+        let inner = if inclusive { p.remove_l1d(victim.line).unwrap_or(0) } else { 0 };
         let dirty = (victim.state | inner) & DIRTY;
         p.stats.l2_write_backs += u64::from(dirty);
-        if inclusive || p.l1d.find(victim.line).is_none() {
+        if inclusive || p.find_l1d(victim.line).is_none() {
             self.shared.left(i, victim.line);
         }
         let t = self.clock.at(t);
@@ -547,5 +583,48 @@ mod tests {
             let share = f64::from(transfers) / f64::from(uses);
             assert!(if shared { share > 0.7 } else { share < 0.01 }, "{transfers} of {uses}");
         }
+    }
+
+    const COLOURS: u64 = 16 << 10; // the bytes of a way of the L1D: as far apart, lines share a set
+
+    #[test]
+    fn pages_of_one_colour_fill_an_l1d_that_is_indexed_by_virtual_address() {
+        for (index, fits) in [(CacheIndex::Virtual, true), (CacheIndex::Physical, false)] {
+            let mut p = platform();
+            (p.l1d.index, p.l1d.prefetcher.kind) = (index, crate::params::PrefetcherKind::Off);
+            let mut memory = MemorySystem::new(&p, 1);
+            let (mut t, mut hits) = (Cycles::ZERO, 0);
+            let all = p.l1d.size.bytes() / LINE;
+            for _ in 0..2 {
+                hits = 0;
+                for n in 0..all {
+                    let virtual_ = n * LINE;
+                    let physical = virtual_ / 4096 * COLOURS + virtual_ % 4096;
+                    let (done, level) = memory.load(0, Address { physical, virtual_ }, 0, t);
+                    (t, hits) = (done, hits + u64::from(level == Level::L1));
+                }
+            }
+            assert_eq!(hits == all, fits, "{index:?}: {hits} of {all}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_in_the_l1d_once_whatever_its_virtual_addresses() {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 1);
+        let as_seen = |page: u64| Address { physical: 0, virtual_: page * 4096 };
+        let (mut t, mut level) = memory.store(0, as_seen(0), Cycles::ZERO);
+        assert_ne!(level, Level::L1);
+        for page in [1, 2, 3, 4] {
+            (t, level) = memory.load(0, as_seen(page), 0, t);
+            assert_ne!(level, Level::L1, "page {page}: it was in another set");
+            assert_eq!(memory.load(0, as_seen(page), 0, t).1, Level::L1);
+            let l1d = &memory.private[0].l1d;
+            let bits = memory.private[0].l1d_bits;
+            assert_eq!(cache::places(0, bits).filter(|&place| l1d.find(place).is_some()).count(), 1);
+        }
+        let state = memory.private[0].give_up(0).expect("the line");
+        assert_ne!(state & DIRTY, 0, "what was stored under another address is not lost");
+        assert!(!memory.private[0].holds(0));
     }
 }

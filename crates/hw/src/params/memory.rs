@@ -58,6 +58,17 @@ pub struct Prefetcher {
     pub distance: u32,
 }
 
+/// Which address chooses the set of a first-level cache. Tags are physical; what differs is only which lines of pages of
+/// 4 KiB fall into one set, where a way is larger than such a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheIndex {
+    /// The virtual one: the look-up need not wait for the translation.
+    Virtual,
+    /// The physical one.
+    Physical,
+}
+
 /// A cache of one core.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +78,8 @@ pub struct PrivateCache {
     /// Associativity.
     #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
     pub ways: u32,
+    /// Which address chooses the set.
+    pub index: CacheIndex,
     /// Load-to-use latency of a hit. For the L1I: cycles beyond pipelined fetch.
     #[schemars(range(min = 0, max = 1000), extend("unit" = "cycles"))]
     pub latency: u32,

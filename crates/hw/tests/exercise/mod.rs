@@ -135,7 +135,8 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
                 }
                 _ => (1 << 25) + random.below(64) * 64,
             } & !7;
-            let vaddr = if turn % 3 == 0 { paddr + (1 << 33) } else { paddr };
+            // Now and then under another address, of another colour.
+            let vaddr = if turn % 3 == 0 { paddr + (1 << 33) + 4096 } else { paddr };
             events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind });
             if kind == MemKind::Store && i % 3 == 0 {
                 events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind: MemKind::Load });
@@ -177,7 +178,7 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
             last.branch = kind;
         }
         let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
-        let block = BlockRef { paddr: (2 << 30) + code, vaddr: code, quick: &quick, ops: &ops };
+        let block = BlockRef { paddr: (2 << 30) + code, vaddr: code + (code >> 14 << 12), quick: &quick, ops: &ops };
         let core = &mut cores[who];
         core.run(block, 0, ops.len(), &events, Some((2 << 30) + next), &mut memory, &mut Pages);
         if turn % 1000 == 999 {
