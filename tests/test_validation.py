@@ -20,6 +20,8 @@ from wiretime.statistics import PROCESSOR_TIME
 from wiretime.study import folder, metrics
 from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show
 
+PUBLISHED = Path(__file__).parent / "data/published.txt"
+
 Value = Callable[[str, Mapping[str, Any]], float]
 
 
@@ -119,6 +121,9 @@ def claim(**changes: Any) -> claims.Claim:
     ("changes", "simulated", "error", "agrees", "said"),
     [
         ({}, 55.0, 0.10, None, "+10 %"),
+        ({"grid": 10.0}, 58.0, 0.0, None, "+0 %"),
+        ({"grid": 10.0}, 66.0, 0.10, None, "+10 %"),
+        ({"grid": 10.0}, 45.0, -0.10, None, "-10 %"),
         ({"unit": "%", "scale": "gain"}, 80.0, 0.20, None, "+20 %"),
         ({"unit": "%", "scale": "points"}, 80.0, 30.0, None, "+30 points"),
         ({"kind": "trend", "agrees": (0.0, 60.0)}, 55.0, None, True, "agrees"),
@@ -134,6 +139,52 @@ def test_errors_and_trends(
     v = judge.verdict(claim(simulated=f"SELECT {simulated}", **changes), judge.Tables({}))
     assert v.error == (error if error is None else pytest.approx(error)) and v.agrees is agrees
     assert show.outcome(v) == said
+
+
+def test_a_rule_that_changed_shows_what_it_said_before() -> None:
+    before = (
+        claims.Earlier(rule="the value itself"),
+        claims.Earlier(rule="another figure", simulated="SELECT 40.0"),
+        claims.Earlier(rule="any rise", agrees=(51.0, 99.0)),
+    )
+    v = judge.verdict(claim(simulated="SELECT 60.0", grid=10.0, earlier=before), judge.Tables({}))
+    assert show.outcome(v) == "+0 %"
+    assert show.misfit(v) == (
+        "judged before by the value itself: 60 Gb/s, +20 %; judged before by another figure: 40 Gb/s, -20 %; "
+        "judged before by any rise: 60 Gb/s, +20 %"
+    )
+    changed = [c for c in claims.load() if c.earlier]
+    assert {c.figure for c in changed} == {"fig6", "fig9", "fig13", "fig20"}
+
+
+def compared() -> list[str]:
+    """All that is compared with something published, a line each."""
+    from_tables = [f"{c.source.partition(':')[0]} | {c.figure} | {c.what} | {c.published}" for c in claims.load()]
+    with (micro.FOLDER / "cores.csv").open(newline="") as cores, (micro.FOLDER / "pcie.csv").open(newline="") as pcie:
+        measured = [
+            f"hardware | {r.get('machine') or r['host']} | {r['what']} | {r['measured']}"
+            for table in (cores, pcie)
+            for r in csv.DictReader(table)
+        ]
+    return [*from_tables, *measured]
+
+
+def test_no_published_row_disappears() -> None:
+    """A row that is to go is taken out of the list by hand, and the commit says why."""
+    listed = PUBLISHED.read_text().splitlines()
+    assert sorted(listed) == sorted(compared())
+
+
+def test_a_published_value_counts_once() -> None:
+    """On a further machine it is compared again, which is said and not counted."""
+    values: dict[tuple[str, str, str, str], list[claims.Claim]] = {}
+    for c in claims.load():
+        if c.value is not None and c.kind in ("like for like", "proxy") and not c.skip:
+            what = c.what.removesuffix(f" ({c.label})") if c.label else c.what
+            values.setdefault((c.source, c.figure, what, c.there), []).append(c)
+    assert values and all(len(found) == 1 for found in values.values())
+    again = [c for c in claims.load() if c.kind == "again"]
+    assert again and all(c.label for c in again)
 
 
 def test_what_is_not_there_is_said() -> None:

@@ -121,9 +121,9 @@ static uint64_t *permutation(char *base, size_t count, size_t stride, int spread
 static void prepare(struct job *j)
 {
     const char *n = j->name;
-    if (!strcmp(n, "random")) {
+    if (!strcmp(n, "random") || !strcmp(n, "random4k")) {
         j->size = j->argument << 10;
-        j->buffer = memory(j->size, 1);
+        j->buffer = !strcmp(n, "random") ? memory(j->size, 1) : scattered(j->size);
         memset(j->buffer, 0, j->size);
     } else if (!strcmp(n, "chase") || !strcmp(n, "chase4k")) {
         j->size = j->argument << 10;
@@ -336,7 +336,7 @@ static uint64_t measure(struct job *j, uint64_t *count)
         *count = READS;
         return now() - t;
     }
-    if (!strcmp(n, "random")) {
+    if (!strcmp(n, "random") || !strcmp(n, "random4k")) {
         uint64_t mask = (j->size - 1) & ~(uint64_t)(LINE - 1), reads = 20000 + j->size / LINE / 4;
         random_reads(j->buffer, mask, 4 * reads);
         t = now();

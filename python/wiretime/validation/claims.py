@@ -2,8 +2,9 @@
 
 A row is *like for like* where the same driver drives the same device in a machine of the same parameters: it counts for
 the error. It is a *proxy* where core and memory are the same and driver or NIC are not, and a *trend* where only a
-direction or rank can be compared. A row that a parameter was *calibrated* on shows no more than that. Every row of a
-table has a rule; one that is not simulated says why.
+direction or rank can be compared. A row that a parameter was *calibrated* on shows no more than that. A published value
+counts once: on a further platform it is compared *again*. Every row of a table has a rule; one that is not simulated
+says why, and one whose rule has changed shows what the rules before it say.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wiretime.setup import debian
 FOLDER = Path(__file__).parent / "reference"
 TABLES = ("gem5_dpdk", "redhat_n1", "forwarding", "grace_l3fwd")
 
-Kind = Literal["like for like", "proxy", "trend", "calibrated"]
+Kind = Literal["like for like", "proxy", "trend", "calibrated", "again"]
 # How an error is expressed: of values their ratio, of gains the ratio of the factors, of shares points.
 Scale = Literal["ratio", "gain", "points"]
 
@@ -54,6 +55,14 @@ class Setup(_Table):
     label: str = ""
 
 
+class Earlier(_Table):
+    """How a row was judged before: what is not given was as now."""
+
+    rule: str
+    simulated: str = ""
+    agrees: tuple[float, float] | None = None
+
+
 class Rule(_Table):
     """How rows are simulated: those whose columns are as said (this|or that)."""
 
@@ -72,6 +81,9 @@ class Rule(_Table):
     # Of a trend: the least and the most that agree, and SQL that has to hold besides. A text must be the published one.
     agrees: tuple[float | str, float | str] | None = None
     holds: str = ""
+    # The step of the loads that were tried there: the published one is the last without loss.
+    grid: float = 0.0
+    earlier: tuple[Earlier, ...] = ()
     # Why it misses, where it does and that is known.
     cause: str = ""
     # Why it is not simulated.
@@ -106,6 +118,8 @@ class Claim:
     simulated: str = ""
     agrees: tuple[float, float] | None = None
     holds: str = ""
+    grid: float = 0.0
+    earlier: Sequence[Earlier] = ()
     skip: str = ""
     # Of the machine, where a row is simulated on several.
     label: str = ""
@@ -162,6 +176,8 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Cla
         simulated=rule.simulated.format(**named),
         agrees=limits,
         holds=rule.holds,
+        grid=rule.grid,
+        earlier=[e.model_copy(update={"simulated": e.simulated.format(**named)}) for e in rule.earlier],
         cause=rule.cause,
         skip=rule.skip,
         label=setup.label,

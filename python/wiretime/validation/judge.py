@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import get_args
+from typing import Any, get_args
 
 import duckdb
 
 from wiretime.errors import WiretimeError
 from wiretime.study.folder import POINTS, TIMES, Study
-from wiretime.validation.claims import Claim, Kind
+from wiretime.validation.claims import Claim, Earlier, Kind
 
 # Errors that count as near, and as rough size.
 NEAR, ROUGH = 0.10, 0.25
@@ -41,6 +41,8 @@ class Verdict:
     # Relative; of shares in points.
     error: float | None
     agrees: bool | None
+    # What rules say by which it was judged before.
+    earlier: Sequence[tuple[str, Verdict]] = ()
 
     @property
     def near(self) -> bool:
@@ -58,7 +60,9 @@ def error(claim: Claim, simulated: float) -> float | None:
         return simulated - claim.value
     if claim.scale == "gain":
         return (100 + simulated) / (100 + claim.value) - 1
-    return simulated / claim.value - 1
+    # Within a step of a published grid nothing is known: the nearest of its ends counts.
+    nearest = min(max(simulated, claim.value), claim.value + claim.grid)
+    return simulated / nearest - 1
 
 
 class Tables:
@@ -84,7 +88,19 @@ class Tables:
 
 
 def verdict(claim: Claim, tables: Tables) -> Verdict:
-    """Return what a claim's studies say of it."""
+    """Return what a claim's studies say of it, by its rule and by those before."""
+    earlier = [
+        (before.rule, _verdict(replace(claim, grid=0.0, holds="", **_given(before)), tables))
+        for before in claim.earlier
+    ]
+    return replace(_verdict(claim, tables), earlier=earlier)
+
+
+def _given(before: Earlier) -> dict[str, Any]:
+    return {name: value for name in ("simulated", "agrees") if (value := getattr(before, name))}
+
+
+def _verdict(claim: Claim, tables: Tables) -> Verdict:
     if claim.skip or not tables.studies.issuperset(claim.studies):
         return Verdict(claim, None, None, None)
     simulated = tables.value(claim, claim.simulated)

@@ -53,10 +53,14 @@ def outcome(v: Verdict) -> str:
 
 
 def misfit(v: Verdict) -> str:
-    """Return why a row misses, or why it was not run."""
+    """Return why a row misses, or why it was not run; and what other rules said of it."""
     if v.claim.skip:
         return v.claim.skip
-    return "" if v.simulated is None or v.near else v.claim.cause or "not explained"
+    if v.simulated is None:
+        return ""
+    said = [] if v.near else [v.claim.cause or "not explained"]
+    said += [f"judged before by {rule}: {simulated(before)}, {outcome(before)}" for rule, before in v.earlier]
+    return "; ".join(said)
 
 
 def table(verdicts: Sequence[Verdict]) -> RenderableType:
@@ -151,7 +155,7 @@ def errors(verdicts: Sequence[Verdict]) -> tuple[Figure, Data] | None:
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlabel("simulated / published (bands: 10 % and 25 %)")
-    figure.legend(ncols=4, loc="outside upper right", frameon=False, fontsize=8)
+    figure.legend(ncols=5, loc="outside upper right", frameon=False, fontsize=8)
     data = [{"what": v.claim.what, "kind": v.claim.kind, "simulated / published": 1 + (v.error or 0.0)} for v in found]
     return figure, data
 
