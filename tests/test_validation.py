@@ -251,7 +251,11 @@ def test_a_validation_ends_in_a_page(tmp_path: Path) -> None:
     assert (out / "validation.html").read_text() == page, "the same each time"
     published = {str(p.relative_to(tmp_path / "docs")) for p in (tmp_path / "docs").rglob("*.*")}
     pictures = {"plots/errors.png", "plots/fig6-gb-s.png", "plots/fig9-gb-s.png"}
-    assert published == pictures | {"rows.md", "figures.md", "altra/plots/1-maximum-sustainable-bandwidth.png"}
+    pictures.add("altra/plots/1-maximum-sustainable-bandwidth.png")
+    data = {picture.replace(".png", ".csv") for picture in pictures}
+    assert published == pictures | data | {"rows.md", "figures.md"}
+    with (tmp_path / "docs/altra/plots/1-maximum-sustainable-bandwidth.csv").open(newline="") as f:
+        assert len(list(csv.DictReader(f))) == 3
     assert json.loads((out / "altra/study.json").read_text())["pool"] == "../points"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 import matplotlib as mpl
+import pandas as pd
 from matplotlib.figure import Figure
 
 from wiretime import __version__, files
@@ -50,9 +51,10 @@ def plot_file(number: int, title: str) -> str:
 
 
 def plotted(title: str, figure: Figure, data: draw.Data, base: Path, commands: Sequence[str] = ()) -> dict[str, Any]:
-    """Write a plot into files, and return what the page says of it."""
+    """Write a plot and its data into files, and return what the page says of it."""
     figure.savefig(f"{base}.png", dpi=DPI, metadata={"Software": None})
     figure.savefig(f"{base}.svg", metadata={"Date": None})
+    pd.DataFrame(data).to_csv(f"{base}.csv", index=False, lineterminator="\n")
     return {
         "title": title,
         "svg": _svg(figure),

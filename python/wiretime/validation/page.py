@@ -95,8 +95,13 @@ def _rows(summary: Sequence[str], verdicts: Sequence[Verdict], plots: Sequence[M
     """Return all rows and their plots as Markdown."""
     parts = ["# Published against simulated", _made(), show.markdown(verdicts, summary), "## Plots"]
     for plot in plots:
-        parts += [f"*{plot['title']}*", f"![{plot['title']}]({PLOTS}/{report.file_name(plot['title'])}.png)"]
+        parts += _shown(plot["title"], f"{PLOTS}/{report.file_name(plot['title'])}")
     return "\n\n".join(parts) + "\n"
+
+
+def _shown(title: str, file: str) -> list[str]:
+    """Return a picture as Markdown, with its data."""
+    return [f"*{title}* ([data]({file}.csv))", f"![{title}]({file}.png)"]
 
 
 def _figures(studies: Mapping[str, Study]) -> str:
@@ -107,19 +112,18 @@ def _figures(studies: Mapping[str, Study]) -> str:
         about = f"`wiretime sweep {study.source}`: {done} of {len(study.tasks)} points."
         parts += [f"## {name}", study.plan.study.description, about]
         for n, plot in enumerate(study.plan.plots, 1):
-            picture = f"![{plot.title}]({name}/{report.PLOTS}/{report.plot_file(n, plot.title)}.png)"
-            parts += [f"*{plot.title}*", picture]
+            parts += _shown(plot.title, f"{name}/{report.PLOTS}/{report.plot_file(n, plot.title)}")
     return "\n\n".join(parts) + "\n"
 
 
 def publish(base: Path, target: Path) -> None:
-    """Copy the Markdown pages and the pictures that they show, and nothing else: small enough to be committed."""
+    """Copy the Markdown pages with their pictures and data, and nothing else: small enough to be committed."""
     target.mkdir(parents=True, exist_ok=True)
     for name in (TABLE, FIGURES, engines.PAGE, *OWN):
         if not (base / name).is_file():
             continue  # not asked for
         text = (base / name).read_text()
-        for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
-            (target / picture).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(base / picture, target / picture)
+        for file in re.findall(r"\]\(([^)]+\.(?:png|csv))\)", text):
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(base / file, target / file)
         files.replace(target / name, text)
