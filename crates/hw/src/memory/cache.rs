@@ -43,7 +43,7 @@ pub fn beside(place: u64, line: u64) -> u64 {
 
 /// The line at a place.
 #[inline]
-fn line_at(place: u64) -> u64 {
+pub fn line_at(place: u64) -> u64 {
     place & (u64::MAX >> (u64::BITS - ELSEWHERE))
 }
 

@@ -195,7 +195,6 @@ impl MemorySystem {
     #[inline]
     pub fn load(&mut self, i: usize, address: impl Into<Address>, pc: u64, t: Cycles) -> (Cycles, Level) {
         let address = address.into();
-        let line = address.line();
         let p = &mut self.private[i];
         p.stats.l1_dcache_loads += 1;
         let place = address.place(p.l1d_bits);
@@ -204,14 +203,15 @@ impl MemorySystem {
             if p.l1d.state(at) & (PREFETCHED | CONTENDED) == 0 && ready <= hit {
                 return (hit, Level::L1);
             }
-            return self.late_hit(i, at, place, line, pc, t);
+            return self.late_hit(i, at, place, pc, t);
         }
         self.private[i].stats.l1_dcache_load_misses += 1;
-        self.l1d_miss(i, place, line, pc, t, CoreAccess::Load)
+        self.l1d_miss(i, place, pc, t, CoreAccess::Load)
     }
 
     /// A hit on a line that is on its way or was prefetched.
-    fn late_hit(&mut self, i: usize, at: usize, place: u64, line: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
+    fn late_hit(&mut self, i: usize, at: usize, place: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
+        let line = cache::line_at(place);
         let p = &mut self.private[i];
         p.unrest += 1;
         let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
@@ -283,7 +283,7 @@ impl MemorySystem {
             return self.upgrade(i, at, line, t);
         }
         p.stats.l1_dcache_store_misses += 1;
-        self.l1d_miss(i, place, line, 0, t, CoreAccess::Store)
+        self.l1d_miss(i, place, 0, t, CoreAccess::Store)
     }
 
     /// A store of a whole line: gains ownership without reading memory.
@@ -308,7 +308,7 @@ impl MemorySystem {
         let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
         self.shared.entered(i, line);
         self.fill_l2(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
-        self.fill_l1d(i, place, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        self.fill_l1d(i, place, done, Level::L2, DIRTY | EXCLUSIVE, t);
         (done, Level::L2)
     }
 
@@ -324,7 +324,7 @@ impl MemorySystem {
         p.stats.software_prefetches += 1;
         let place = address.place(p.l1d_bits);
         if p.l1d.touch(place).is_none() {
-            self.l1d_miss(i, place, address.line(), 0, t, CoreAccess::Prefetch);
+            self.l1d_miss(i, place, 0, t, CoreAccess::Prefetch);
         }
     }
 
@@ -386,7 +386,8 @@ impl MemorySystem {
     }
 
     #[inline(never)]
-    fn l1d_miss(&mut self, i: usize, place: u64, line: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
+    fn l1d_miss(&mut self, i: usize, place: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
+        let line = cache::line_at(place);
         let p = &mut self.private[i];
         if p.l1d_bits != 0 {
             // Under another virtual address it may be in another set: a line is in the L1D once.
@@ -407,7 +408,7 @@ impl MemorySystem {
             self.mark_owned(i, line);
         }
         self.private[i].l1d_mshrs.hold(t, ready);
-        self.fill_l1d(i, place, line, ready, level, state, start);
+        self.fill_l1d(i, place, ready, level, state, start);
         if who == CoreAccess::Load && self.private[i].l1d_prefetcher.on() {
             let wanted = self.private[i].l1d_prefetcher.train(pc, line);
             self.prefetch_l1d(i, wanted, place, t);
@@ -428,7 +429,7 @@ impl MemorySystem {
             p.stats.hardware_prefetches += 1;
             let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
-            self.fill_l1d(i, cache::beside(place, line), line, ready, level, state | PREFETCHED, t);
+            self.fill_l1d(i, cache::beside(place, line), ready, level, state | PREFETCHED, t);
         }
     }
 
@@ -455,8 +456,8 @@ impl MemorySystem {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn fill_l1d(&mut self, i: usize, place: u64, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
+    fn fill_l1d(&mut self, i: usize, place: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
+        let line = cache::line_at(place);
         let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
         let Some(victim) = p.l1d.insert(place, ready, level, state & !DMA, 0) else { return };
