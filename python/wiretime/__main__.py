@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 
 from wiretime.errors import GuestError, WiretimeError
 
 INTERRUPTED = 130
+# Of a disk that takes nothing more: said in one line wherever it comes up.
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def main() -> None:
@@ -27,6 +30,11 @@ def main() -> None:
     except WiretimeError as e:
         print(f"wiretime: {e}", file=sys.stderr)
         sys.exit(e.status)
+    except OSError as e:
+        if e.errno not in DISK:
+            raise
+        print(f"wiretime: {e.filename or 'a file'}: {e.strerror}", file=sys.stderr)
+        sys.exit(WiretimeError.status)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

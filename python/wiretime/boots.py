@@ -8,6 +8,7 @@ goes that is in use.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import json
@@ -60,11 +61,22 @@ class Boot:
 
     def __init__(self, about: Mapping[str, Any]):
         """Take the lock of the state of all that it depends on: waits while another run boots the same."""
-        folder().mkdir(parents=True, exist_ok=True)
         name = digest(json.dumps(about, sort_keys=True))[:32]
         self.about = about
         self.path = folder() / name
-        self._lock = os.open(folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Whether it has been made for this run.
+        self.made = False
+        self._lock = -1
+        lock = folder() / f"{name}.lock"
+        try:
+            folder().mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError:
+            # Nothing can be kept here; what is kept is used as long as it is whole.
+            self.there, self.none = bool(self._found()), False
+            if not self.there:
+                raise
+            return
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         found = self._found()
         if found is None:
@@ -76,8 +88,6 @@ class Boot:
                 fcntl.flock(self._lock, fcntl.LOCK_SH)
         self.none = found == []
         self.there = bool(found)
-        # Whether it has been made for this run.
-        self.made = False
 
     def _found(self) -> list[str] | None:
         """Return the files of the state: none where there can be none; ``None`` where there is nothing whole."""
@@ -85,9 +95,11 @@ class Boot:
             files: dict[str, str] = json.loads((self.path / ABOUT).read_text())["files"]
             if any(file_digest(self.path / name) != expected for name, expected in files.items()):
                 return None
-            os.utime(self.path)
         except (OSError, ValueError, KeyError):
             return None
+        # Used now; who may not say so may use it all the same.
+        with contextlib.suppress(OSError):
+            os.utime(self.path)
         return list(files)
 
     def console(self) -> bytes:
@@ -201,7 +213,7 @@ class Monitor:
     def _do(self, command: str, **arguments: Any) -> Any:
         if self._lines is None:
             self._lines = iter(self._ours.makefile("r"))
-            next(self._lines)  # its greeting
+            next(self._lines, "")  # its greeting
             self._do("qmp_capabilities")
         request = {"execute": command, **({"arguments": arguments} if arguments else {})}
         self._ours.sendall((json.dumps(request) + "\n").encode())

@@ -327,7 +327,8 @@ class Machine:
         serial = ["-serial", "mon:stdio"] if interactive else ["-chardev", console, "-serial", "chardev:console"]
         state = []
         if self.monitor:
-            theirs = self._keep(os.dup(self.monitor.theirs.fileno()))
+            # QEMU's alone once it runs: its end is our end of file.
+            theirs = self._keep(self.monitor.theirs.detach())
             # Whoever continues is to run, though this one stands still meanwhile.
             running = ["-global", "migration.store-global-state=off"]
             state = ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]

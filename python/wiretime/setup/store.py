@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -75,15 +76,16 @@ def entry(
     An entry whose files are missing or other than recorded is made anew, and where ``anew`` asks for it.
     """
     root = cache()
+    folder = root / f"{kind}-{key[:16]}"
+    # Asked first: what is there can be used from a cache that cannot be written to.
+    if _intact(folder) and not anew:
+        return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not os.access(root, os.W_OK):
-            raise PermissionError(13, "not writable")
+            raise OSError(errno.EACCES, "not writable")
     except OSError as e:
         raise WiretimeError(f"cache folder {root}: {e.strerror} (set WIRETIME_CACHE to another)") from None
-    folder = root / f"{kind}-{key[:16]}"
-    if _intact(folder) and not anew:
-        return folder
     if not make_missing:
         raise WiretimeError(f"{kind} is not set up, or damaged, in {root}: run `wiretime setup`")
     with _locked(root):
