@@ -51,6 +51,32 @@ def sweep_command(
         raise typer.Exit(1)
 
 
+@app.command("uncertainty")
+def uncertainty_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="A study: see experiments/.")],
+    samples: Annotated[int, typer.Option(help="How often all estimates are drawn together.")] = 32,
+    seed: Annotated[int, typer.Option(help="Of the samples.")] = 1,
+    jobs: Annotated[int | None, typer.Option(help="Points at once.", show_default="cores of this machine")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE,...", help="Other values of an axis, or another axis: engine=packet."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder.", show_default="studies/NAME-uncertainty")] = None,
+) -> None:
+    """Vary all estimates of a study's machines: how far its answers may be off, and which estimates they hang on.
+
+    Goes on where it was interrupted.
+    """
+    from wiretime.study import hangs
+    from wiretime.study import plan as plans
+
+    loaded = plans.load(plan, axis or [])
+    folder = out or Path("studies") / f"{loaded.study.name}-uncertainty"
+    if not hangs.run(notes, screen, loaded, str(plan), folder, samples=samples, seed=seed, jobs=jobs, dry_run=dry_run):
+        raise typer.Exit(1)
+
+
 @app.command("report")
 def report_command(
     study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
@@ -89,6 +115,10 @@ def validate_command(
     out: Annotated[Path, typer.Option(help="Where points, tables, plots and the page are.")] = Path(
         "studies/validation"
     ),
+    uncertainty: Annotated[
+        int,
+        typer.Option(metavar="N", help="Run all N times more, with estimates drawn anew: each row's range. 0: not."),
+    ] = 0,
     publish: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Copy the pages as Markdown, with their pictures, into this folder."),
@@ -97,5 +127,5 @@ def validate_command(
     """Run what was published elsewhere, and compare: goes on where it was interrupted, runs nothing twice."""
     from wiretime.validation import validate
 
-    if not validate.run(notes, screen, validate.Asked(out, only or [], quick, jobs, dry_run, publish)):
+    if not validate.run(notes, screen, validate.Asked(out, only or [], quick, jobs, dry_run, publish, uncertainty)):
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -81,15 +81,26 @@ class Task:
 
 
 class Study:
-    """A plan and its folder; ``pool`` is where its points are, relative to that: studies may share them."""
+    """A plan and its folder; ``pool`` is where its points are, relative to that: studies may share them.
 
-    def __init__(self, plan: Plan, source: str, folder: Path, pool: str = POOL):
+    ``vary`` changes what is set at a point, whose place stays what the plan calls it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: str,
+        folder: Path,
+        pool: str = POOL,
+        vary: Callable[[Point], Point] | None = None,
+    ):
         self.plan, self.source, self.path, self.pool = plan, source, folder, pool
         machines: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = {}
         # The same path for the same point, whichever study has it.
         self.points = Path(os.path.normpath(folder / pool))
         self.tasks: list[Task] = []
-        for point in points(plan, source):
+        for planned in points(plan, source):
+            point = planned if vary is None else vary(planned)
             try:
                 request = point.request()
                 # Checks what a run checks, and resolves the machine once.

@@ -43,6 +43,8 @@ class Verdict:
     agrees: bool | None
     # What rules say by which it was judged before.
     earlier: Sequence[tuple[str, Verdict]] = ()
+    # Where the platform's estimates may take what is simulated, where that was asked for.
+    span: tuple[float, float] | None = None
 
     @property
     def near(self) -> bool:

@@ -19,6 +19,7 @@ from wiretime.validation.judge import NEAR, NONE, ROUGH, Verdict
 
 SHADES = dict(zip(get_args(Kind), COLOURS, strict=False))
 ROW = 0.27
+NUMBERS = ("published", "simulated", "error", "by estimates")
 
 
 def _value(value: float | str | None, unit: str = "") -> str:
@@ -45,6 +46,11 @@ def simulated(v: Verdict) -> str:
     return _value(v.simulated, unit)
 
 
+def span(v: Verdict) -> str:
+    """Return where the platform's estimates may take what is simulated."""
+    return "" if v.span is None else f"{v.span[0]:.4g} to {v.span[1]:.4g}"
+
+
 def outcome(v: Verdict) -> str:
     """Return how far apart they are, or whether the trend is the same."""
     if v.error is not None:
@@ -66,16 +72,19 @@ def misfit(v: Verdict) -> str:
 def table(verdicts: Sequence[Verdict]) -> RenderableType:
     """Return the rows that were simulated, for the screen."""
     t = plain("published against simulated")
-    for name in ("figure", "what", "published", "simulated", "", "kind"):
-        t.add_column(name, justify="right" if name in ("published", "simulated", "") else "left")
+    for name in ("figure", "what", "published", "simulated", "", "by estimates", "kind"):
+        # A column for ranges only where some were asked for.
+        if name != "by estimates" or any(v.span for v in verdicts):
+            t.add_column(name, justify="left" if name in ("figure", "what", "kind") else "right")
     for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
         shown = [v for v in rows if v.simulated is not None]
         for v in shown:
-            shown_as = (v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), v.claim.kind)
-            t.add_row(*map(escape, shown_as))
+            ranged = (span(v),) if any(v.span for v in verdicts) else ()
+            told = (v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), *ranged, v.claim.kind)
+            t.add_row(*map(escape, told))
         if shown:
             t.add_section()
-            t.add_row("", f"[dim]{source}[/dim]", "", "", "", "")
+            t.add_row("", f"[dim]{source}[/dim]")
             t.add_section()
     return t
 
@@ -88,6 +97,7 @@ def columns(v: Verdict) -> dict[str, str]:
         "published": published(v.claim),
         "simulated": simulated(v),
         "error": outcome(v),
+        "by estimates": span(v),
         "kind": v.claim.kind,
         "measured on": v.claim.there,
         "simulated on": v.claim.here,
@@ -110,11 +120,14 @@ def markdown(verdicts: Sequence[Verdict], summary: Sequence[str]) -> str:
         setups = dict.fromkeys((v.claim.there, v.claim.here) for v in of_source)
         keys = dict(zip(setups, _letters(), strict=False))
         lines += [f"- **{key}**: {there}; here: {here}" for (there, here), key in keys.items()]
-        lines += ["", "| figure | what | on | published | simulated | error | kind | misfit |"]
-        lines += ["|---|---|---|---:|---:|---:|---|---|"]
+        names = ["figure", "what", "on", "published", "simulated", "error", "by estimates", "kind", "misfit"]
+        if not any(v.span for v in of_source):
+            names.remove("by estimates")
+        lines += ["", "| " + " | ".join(names) + " |"]
+        lines += ["|" + "|".join("---:" if name in NUMBERS else "---" for name in names) + "|"]
         for v in of_source:
             c = columns(v) | {"on": keys[v.claim.there, v.claim.here]}
-            shown = (c[k] for k in ("figure", "what", "on", "published", "simulated", "error", "kind", "misfit"))
+            shown = (c[k] for k in names)
             lines.append("| " + " | ".join(text.replace("|", "\\|") for text in shown) + " |")
         lines.append("")
     return "\n".join(lines)

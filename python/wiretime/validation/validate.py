@@ -12,7 +12,7 @@ from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
 from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
-from wiretime.validation import claims, engines, execute, hardware, judge, page, qdma, show
+from wiretime.validation import claims, engines, execute, hardware, judge, page, qdma, show, spans
 
 NAME, QUICK = "validation", "quick"
 
@@ -49,6 +49,8 @@ class Asked:
     jobs: int | None = None
     dry_run: bool = False
     publish: Path | None = None
+    # How often the platforms' estimates are drawn, to show where they may take each row.
+    samples: int = 0
 
 
 def run(notes: Console, screen: Console, asked: Asked) -> bool:
@@ -82,6 +84,9 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
     tables = judge.Tables(studies)
     verdicts = [judge.verdict(claim, tables) for claim in wanted]
+    if asked.samples:
+        missed, verdicts = spans.with_spans(notes, verdicts, studies, base, pool, asked.samples, count)
+        failed += missed
     if with_hardware:
         verdicts += hardware.verdicts(asked.base)
     if with_qdma:

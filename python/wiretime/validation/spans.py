@@ -1,0 +1,58 @@
+"""Where the estimates of a platform may take each row: its studies again, with all estimates drawn together.
+
+Each sample is judged as the row is, by its own rule: so a gain varies as a gain does, one machine against another in
+the same sample. The span is of all samples; few are drawn, since each is a whole study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from wiretime.study import show, uncertainty
+from wiretime.study.folder import Study
+from wiretime.study.plan import Point
+from wiretime.validation.judge import Tables, Verdict, verdict
+
+FOLDER, SEED = "uncertainty", 1
+
+
+def with_spans(
+    notes: Console,
+    verdicts: Sequence[Verdict],
+    studies: Mapping[str, Study],
+    base: Path,
+    pool: str,
+    count: int,
+    jobs: int,
+) -> tuple[int, list[Verdict]]:
+    """Run the studies with so many samples; returns how many points failed, and the rows with their spans."""
+    names = {name for study in studies.values() for name in uncertainty.estimates_of(study.plan, study.source)}
+    columns: list[list[float | str | None]] = []
+    failed = 0
+    for n, places in enumerate(uncertainty.drawn(sorted(names), count, SEED)):
+
+        def vary(point: Point, places: uncertainty.Places = places) -> Point:
+            return uncertainty.varied(point, places)
+
+        folder = base / FOLDER / f"{n:03}"
+        sampled = {
+            name: Study(study.plan, study.source, folder / name, f"../../{pool}", vary)
+            for name, study in studies.items()
+        }
+        for study in sampled.values():
+            study.prepare(resume=True)
+        failed += show.sweep(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
+        tables = Tables(sampled)
+        columns.append([verdict(v.claim, tables).simulated for v in verdicts])
+    return failed, [_spanned(v, found) for v, *found in zip(verdicts, *columns, strict=True)]
+
+
+def _spanned(v: Verdict, found: Sequence[float | str | None]) -> Verdict:
+    values = [value for value in (v.simulated, *found) if isinstance(value, float)]
+    if not isinstance(v.simulated, float) or len(values) == 1:
+        return v
+    return replace(v, span=(min(values), max(values)))
