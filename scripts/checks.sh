@@ -3,6 +3,8 @@
 lints() {
     cargo fmt --check
     cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+    cargo fmt --check --manifest-path fuzz/Cargo.toml
+    cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz -- -D warnings
     .venv/bin/ruff format --check --quiet python tests scripts
     .venv/bin/ruff check --quiet python tests scripts
     .venv/bin/mypy

@@ -26,6 +26,11 @@ as_root() {
 
 # Prints the packages that are missing. $1: "test" adds what only the tests need.
 missing_packages() {
+    if [ -d bundle/cache ]; then
+        # An export (wiretime setup --export) has what these would make.
+        have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
+        return
+    fi
     have gcc || echo gcc libc6-dev
     have mmdebstrap || echo mmdebstrap
     have cpio || echo cpio
@@ -36,6 +41,7 @@ missing_packages() {
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
     if [ "${1:-}" = test ]; then
         have tshark || echo tshark
+        have g++ || echo g++
         { have chromium && have chromedriver; } || echo chromium chromium-driver
     fi
     have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
@@ -67,14 +73,26 @@ system_packages() {
 
 python_environment() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed"
+    offline="" size="270 MB"
+    if [ -d bundle/wheels ]; then
+        python3 -c 'import json, sys; sys.exit(json.load(open("bundle/manifest.json"))["python"] != "%d.%d" % sys.version_info[:2])' ||
+            fail "this export is for another Python: $(grep python bundle/manifest.json), this is $(python3 --version)"
+        size=nothing
+        offline="--no-index --find-links bundle/wheels"
+    fi
     key=$(cat requirements.lock | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.requirements-$key" ]; then
-        say "making the Python environment (40 MB to fetch)"
+        say "making the Python environment ($size to fetch)"
         rm -rf .venv
         python3 -m venv .venv
-        .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock ||
+        # shellcheck disable=SC2086 # a list of words
+        .venv/bin/pip install --quiet --disable-pip-version-check $offline --require-hashes -r requirements.lock ||
             fail "pip install failed: is the Python package index reachable?"
         touch ".venv/.requirements-$key"
+    fi
+    if [ -e bundle/_native.abi3.so ]; then
+        bundled_extension
+        return
     fi
     key=$(find crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.native-$key" ]; then
@@ -87,6 +105,14 @@ python_environment() {
         rm -f .venv/.native-*
         touch ".venv/.native-$key"
     fi
+}
+
+# The extension is a release's: the package is where it is unpacked.
+bundled_extension() {
+    cp bundle/_native.abi3.so python/wiretime/
+    echo "$PWD/python" >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/wiretime.pth"
+    printf '#!%s\nfrom wiretime.__main__ import main\nmain()\n' "$PWD/.venv/bin/python" >.venv/bin/wiretime
+    chmod +x .venv/bin/wiretime
 }
 
 prepare() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,16 +26,31 @@ from wiretime.cli.base import (
 )
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
-from wiretime.setup import steps
+from wiretime.setup import bundle, steps
 from wiretime.tables import plain
 
 
 @app.command("setup")
 def setup_command(
     update_lock: Annotated[bool, typer.Option(help="Accept what the package archive has now, and record it.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.tar", help="Then write all that a machine without network or compiler needs: unpack, ./run."
+        ),
+    ] = None,
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.tar.xz", help="Then write sources, engine and extension: no building, but fetching."
+        ),
+    ] = None,
 ) -> None:
     """Fetch and build what runs need. Does nothing where all is there."""
     steps.run(notes, update_lock=update_lock)
+    for archive, whole in ((export, True), (release, False)):
+        if archive is not None:
+            screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)
 
 
 @app.command("cache")

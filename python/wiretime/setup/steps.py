@@ -11,6 +11,7 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
+from wiretime.setup import bundle
 from wiretime.setup.parts import PARTS, SIZES
 from wiretime.setup.store import manifest
 
@@ -23,7 +24,10 @@ def _megabytes(folder: os.PathLike[str]) -> int:
 
 
 def build_engine(console: Console) -> None:
-    """Build the plugin library."""
+    """Build the plugin library, or take it from a bundle."""
+    if bundle.unpack():
+        console.print(f"engine: from {bundle.folder()}", highlight=False)
+        return
     cargo = shutil.which("cargo")
     if cargo is None:
         if paths.engine().is_file():

@@ -49,7 +49,8 @@ def _is(path: Path, size: int, changed_ns: int, sha256: str) -> bool:
     return now.st_mtime_ns == changed_ns or file_digest(path) == sha256
 
 
-def _intact(folder: Path) -> bool:
+def intact(folder: Path) -> bool:
+    """Return whether an entry is whole, and as it was made."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         return all(_is(folder / name, *made) for name, made in manifest["files"].items())
@@ -78,7 +79,7 @@ def entry(
     root = cache()
     folder = root / f"{kind}-{key[:16]}"
     # Asked first: what is there can be used from a cache that cannot be written to.
-    if _intact(folder) and not anew:
+    if intact(folder) and not anew:
         return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def entry(
     if not make_missing:
         raise WiretimeError(f"{kind} is not set up, or damaged, in {root}: run `wiretime setup`")
     with _locked(root):
-        if _intact(folder) and not anew:
+        if intact(folder) and not anew:
             return folder
         work = root / f".{kind}-{os.getpid()}"
         for stale in [folder, *root.glob(f".{kind}-*")]:

@@ -1,6 +1,8 @@
 //! What fuzzers share: memory that notes what lies outside it, numbers that repeat, a load.
 
+pub mod connectx;
 mod random;
+pub mod registers;
 
 pub use random::Random;
 use std::cell::{Cell, RefCell};
@@ -59,6 +61,7 @@ impl GuestMemory for Ram {
 }
 
 /// A machine.
+#[allow(dead_code)] // a fuzzer by coverage has a smaller one
 pub fn platform() -> Platform {
     toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).expect("a valid platform")
 }
@@ -77,6 +80,7 @@ pub fn cable(p: &Platform, seed: u64, rate: &str) -> Cable {
 }
 
 /// The corpus, and as many others as `WIRETIME_FUZZ_SEEDS` says: a failing seed is named, and belongs into the corpus.
+#[allow(dead_code)] // a fuzzer by coverage has none
 pub fn seeds(corpus: &[u64]) -> Vec<u64> {
     let others: u64 = std::env::var("WIRETIME_FUZZ_SEEDS").map_or(0, |n| n.parse().expect("a number of seeds"));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);

@@ -107,7 +107,7 @@ fn values<G: StatGroup>(into: &mut Vec<u64>, group: &G) {
 fn cores(p: &Platform, signature: &mut Vec<u64>) {
     let mut memory = MemorySystem::new(p, 2);
     let mut cores = [Core::new(p, 0), Core::new(p, 1)];
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random::new(0x1234_5678_9abc_def1);
     let branches =
         [Branch::Conditional, Branch::Direct, Branch::Call, Branch::Return, Branch::Indirect, Branch::Exception];
     let (mut sweep, mut calls) = (0u64, Vec::new());
@@ -203,7 +203,7 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
 fn strides(p: &Platform, signature: &mut Vec<u64>) {
     let mut memory = MemorySystem::new(p, 1);
     let mut core = Core::new(p, 0);
-    let (ops, kinds) = block(Class::Load, &mut Random(1), Branch::Direct);
+    let (ops, kinds) = block(Class::Load, &mut Random::new(1), Branch::Direct);
     let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
     for turn in 0..500u64 {
         let events: Vec<MemEvent> = (0..kinds.len() as u64)

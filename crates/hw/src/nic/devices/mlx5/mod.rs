@@ -205,6 +205,8 @@ pub struct Mlx5 {
     writing: bool,
     /// Which queues the books know by which number: of receiving, of sending.
     lanes: [Vec<Option<u32>>; 2],
+    /// Packets received and sent by their numbers: of a queue that is reset or goes they stay, as the books have them.
+    counted: [Vec<u64>; 2],
     /// Send queues with packets, in turn; packets whose payload is being read, in order.
     sending: VecDeque<u32>,
     in_flight: VecDeque<Work>,
@@ -258,6 +260,7 @@ impl Mlx5 {
             buffer: ByteFifo::new(nic.rx_fifo.bytes()),
             writing: false,
             lanes: [vec![None; QUEUES], vec![None; QUEUES]],
+            counted: [vec![0; QUEUES], vec![0; QUEUES]],
             sending: VecDeque::with_capacity(QUEUES),
             in_flight: VecDeque::with_capacity(1024),
             spare: Vec::with_capacity(1024),
@@ -331,6 +334,7 @@ impl Mlx5 {
         let Some(lane) = self.lanes[1].iter().position(|l| l.is_none_or(kernels)) else { return };
         let (Some(number), Some(other)) = (self.lanes[1][lane], free_lane(&self.lanes[1], true)) else { return };
         self.lanes[1][lane] = None;
+        self.counted[1][other] += std::mem::take(&mut self.counted[1][lane]);
         self.sends_as(number, other);
     }
 
@@ -535,7 +539,7 @@ impl Device for Mlx5 {
         let sq = self.lanes[1].get(at).copied().flatten().and_then(|n| self.objects.sqs.get(n));
         let free = rq.map_or(0, |rq| rq.posted.wrapping_sub(rq.taken).into());
         let level = sq.map_or(0, |sq| sq.posted.wrapping_sub(sq.parsed).into());
-        let (delivered, packets) = (rq.map_or(0, |rq| rq.delivered), sq.map_or(0, |sq| sq.sent));
+        let [delivered, packets] = [0, 1].map(|side: usize| self.counted[side].get(at).copied().unwrap_or(0));
         (RxQueueStats { free, delivered, ..r }, TxQueueStats { level, packets, ..t })
     }
 

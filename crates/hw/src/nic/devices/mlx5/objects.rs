@@ -352,8 +352,6 @@ pub struct Rq {
     pub looked: bool,
     /// Strides used of the request at the front.
     pub used: u32,
-    /// Packets.
-    pub delivered: u64,
     pub epoch: u32,
 }
 
@@ -376,8 +374,6 @@ pub struct Sq {
     /// When the last doorbell came, and from when on another packet can be taken.
     pub rung: Ps,
     pub ready: Ps,
-    /// Packets.
-    pub sent: u64,
     pub epoch: u32,
 }
 

@@ -336,9 +336,7 @@ impl Mlx5 {
             io.note(Notice::Senseless { queue: lane });
         }
         (self.frame, self.scratch) = (frame, scratch);
-        if let Some(sq) = self.objects.sqs.get_mut(work.queue) {
-            sq.sent += 1;
-        }
+        self.counted[1][usize::from(lane)] += 1;
         if let Some(ends) = work.ends.filter(|_| work.signals) {
             self.sent_completion(now, work.queue, cq, ends, io);
         }

@@ -1,0 +1,171 @@
+"""Archives that need no building: a release, and a whole set-up for machines without a network.
+
+Both hold this checkout's tracked files and, in ``bundle``, the engine and the Python extension as they are built here,
+the list of licences, and a manifest that says for which processor and sources. An export also holds the Python
+packages (of this minor version of Python) and what set-up has fetched and made: QEMU and the guest. ``./run`` in the
+unpacked folder takes from ``bundle`` what is there instead of building or fetching it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wiretime import __version__, paths
+from wiretime.errors import WiretimeError
+from wiretime.setup import store
+from wiretime.setup.parts import PARTS
+
+BUNDLE, MANIFEST, LICENCES = "bundle", "manifest.json", "licences.txt"
+NATIVE = "_native.abi3.so"
+
+
+def folder() -> Path:
+    """Return where a bundle's parts are, in an unpacked archive."""
+    return paths.REPOSITORY / BUNDLE
+
+
+def _command(*words: str) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, cwd=paths.REPOSITORY)
+    except OSError as e:
+        raise WiretimeError(f"{words[0]}: {e.strerror}") from None
+    if done.returncode != 0:
+        raise WiretimeError(f"{' '.join(words[:3])}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+    return done.stdout
+
+
+def _crates() -> list[str]:
+    """Return what is linked: name, version and licence of every crate."""
+    found = json.loads(_command("cargo", "metadata", "--format-version", "1", "--locked"))["packages"]
+    return sorted(f"crate {p['name']} {p['version']}: {p['license'] or 'see its file'}" for p in found if p["source"])
+
+
+def _packages() -> list[str]:
+    """Return the Python packages of this environment: name, version and licence as they say it."""
+
+    def licence(about: Any) -> str:
+        classifiers = [c.rpartition(" :: ")[2] for c in about.get_all("Classifier") or () if c.startswith("License")]
+        return str(about["License-Expression"] or "; ".join(classifiers) or (about["License"] or "?").splitlines()[0])
+
+    every = {d.metadata["Name"]: d for d in importlib.metadata.distributions()}
+    return sorted(
+        f"python {name} {d.version}: {licence(d.metadata)}" for name, d in every.items() if name != "wiretime"
+    )
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return what is no file, folder or link: QEMU's root has devices, which nobody needs, and some have no end."""
+    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    return [n for n, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True, ignore=_special)
+
+
+def _fill(tree: Path, whole: bool) -> None:
+    """Put all that an archive holds under a folder."""
+    for name in _command("git", "ls-files", "-z").split("\0"):
+        source, target = paths.REPOSITORY / name, tree / name
+        if name and source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    bundle = tree / BUNDLE
+    bundle.mkdir()
+    native = Path(__file__).parents[1] / NATIVE
+    for built in (paths.engine(), native):
+        if not built.is_file():
+            raise WiretimeError(f"{built} is not built: run `wiretime setup`")
+        shutil.copy2(built, bundle / built.name)
+    (bundle / LICENCES).write_text("\n".join([*_crates(), *_packages()]) + "\n")
+    about = {
+        "wiretime": __version__,
+        "machine": platform.machine(),
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}" if whole else None,
+        "commit": _command("git", "rev-parse", "HEAD").strip(),
+    }
+    (bundle / MANIFEST).write_text(json.dumps(about, indent=1) + "\n")
+    if whole:
+        download = ("download", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:")
+        _command(sys.executable, "-m", "pip", *download, "-r", "requirements.lock", "-d", str(bundle / "wheels"))
+        for part in PARTS:
+            _copy(part.folder(), bundle / "cache" / part.folder().name)
+
+
+def write(archive: Path, *, whole: bool) -> str:
+    """Write an archive, whole or not at all, and its checksum beside it; returns the checksum.
+
+    ``whole`` is for machines without a network; else it is a release. Its name says how it is compressed.
+    """
+    name = archive.name.partition(".tar")[0]
+    mode = {".xz": "w:xz", ".gz": "w:gz", ".tar": "w"}.get(archive.suffix)
+    if mode is None or not name:
+        raise WiretimeError(f"{archive}: must end in .tar, .tar.gz or .tar.xz")
+    part = archive.with_name(f".{archive.name}.part")
+    try:
+        with tempfile.TemporaryDirectory(prefix="wiretime-") as temporary:
+            tree = Path(temporary) / name
+            tree.mkdir()
+            _fill(tree, whole)
+            with tarfile.open(part, mode) as tar:  # type: ignore[call-overload]
+                tar.add(tree, name, filter=_plain)
+        digest = hashlib.file_digest(part.open("rb"), "sha256").hexdigest()
+        part.rename(archive)
+    except OSError as e:
+        raise WiretimeError(f"{archive}: {e.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    archive.with_name(f"{archive.name}.sha256").write_text(f"{digest}  {archive.name}\n")
+    return digest
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Leave out who made it."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def unpack() -> bool:
+    """Take from a bundle what set-up would build, fetch or make; returns whether the engine came from there."""
+    bundle = folder()
+    engine = bundle / paths.engine().name
+    if not engine.is_file():
+        return False
+    made_for = json.loads((bundle / MANIFEST).read_text())["machine"]
+    if made_for != platform.machine():
+        raise WiretimeError(f"{bundle}: is for {made_for}, this is {platform.machine()}: take the sources from git")
+    if not paths.engine().is_file() or store.file_digest(paths.engine()) != store.file_digest(engine):
+        paths.engine().parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(engine, paths.engine())
+    for part in PARTS:
+        source = bundle / "cache" / f"{part.name}-{part.key()[:16]}"
+        if source.is_dir():
+            store.entry(part.name, part.key(), partial(_copied, source))
+    return True
+
+
+def _copied(source: Path, work: Path) -> dict[str, Any]:
+    """Fill a new entry of the cache from a bundle's."""
+    if not store.intact(source):
+        raise WiretimeError(f"{source}: is damaged: unpack the archive anew")
+    for item in source.iterdir():
+        if item.name == store.MANIFEST:
+            continue
+        if item.is_dir() and not item.is_symlink():
+            _copy(item, work / item.name)
+        else:
+            shutil.copy2(item, work / item.name, follow_symlinks=False)
+    return store.manifest(source)
