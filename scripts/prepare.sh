@@ -73,7 +73,7 @@ system_packages() {
 
 python_environment() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed"
-    offline="" size="270 MB"
+    offline="" size="260 MB"
     if [ -d bundle/wheels ]; then
         python3 -c 'import json, sys; sys.exit(json.load(open("bundle/manifest.json"))["python"] != "%d.%d" % sys.version_info[:2])' ||
             fail "this export is for another Python: $(grep python bundle/manifest.json), this is $(python3 --version)"

@@ -1,0 +1,78 @@
+"""Archives that need no building: what is in them, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import wiretime
+from wiretime import __version__, paths
+from wiretime.errors import WiretimeError
+from wiretime.setup import bundle, store
+
+
+def test_a_release_has_what_is_built_its_licences_and_a_checksum(tmp_path: Path) -> None:
+    if not (paths.REPOSITORY / ".git").exists():
+        pytest.skip("an unpacked archive: git does not say what belongs to it")
+    archive = tmp_path / "wiretime-x.tar"
+    done = wiretime("setup", "--release", str(archive))
+    assert done.returncode == 0, done.stderr
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert digest in done.stdout
+    assert archive.with_name("wiretime-x.tar.sha256").read_text() == f"{digest}  wiretime-x.tar\n"
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+        read = {n: (tar.extractfile(f"wiretime-x/bundle/{n}") or archive.open("rb")).read() for n in ("manifest.json",)}
+        licences = (tar.extractfile("wiretime-x/bundle/licences.txt") or archive.open("rb")).read().decode()
+    assert {"wiretime-x/run", "wiretime-x/bundle/libwiretime_engine.so", "wiretime-x/bundle/_native.abi3.so"} <= {
+        *names
+    }
+    assert not any("/.git/" in name or "/wheels" in name for name in names)
+    about = json.loads(read["manifest.json"])
+    assert (about["wiretime"], about["machine"], about["python"]) == (__version__, platform.machine(), None)
+    assert "crate hdrhistogram " in licences and "python typer " in licences
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["wiretime-x.tar", "wiretime-x.tar.sha256"]
+
+
+def test_a_name_that_says_no_kind_of_archive_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WiretimeError, match=r"must end in \.tar, \.tar\.gz or \.tar\.xz"):
+        bundle.write(tmp_path / "wiretime.zip", whole=False)
+
+
+def test_devices_and_pipes_are_left_out(tmp_path: Path) -> None:
+    """Copied, some have no end."""
+    source = tmp_path / "source"
+    (source / "dev").mkdir(parents=True)
+    os.mkfifo(source / "dev/pipe")
+    (source / "dev/file").write_text("x")
+    (source / "dev/link").symlink_to("pipe")
+    bundle._copy(source, tmp_path / "target")
+    assert sorted(p.name for p in (tmp_path / "target/dev").iterdir()) == ["file", "link"]
+
+
+def test_a_bundle_for_another_processor_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "folder", lambda: tmp_path)
+    assert not bundle.unpack()
+    (tmp_path / paths.engine().name).touch()
+    (tmp_path / "manifest.json").write_text('{"machine": "vax"}')
+    with pytest.raises(WiretimeError, match="is for vax, this is "):
+        bundle.unpack()
+
+
+def test_a_damaged_part_of_a_bundle_is_not_taken(tmp_path: Path) -> None:
+    part, work = tmp_path / "part", tmp_path / "work"
+    part.mkdir()
+    work.mkdir()
+    (part / "file").write_text("whole")
+    size, digest = 5, store.file_digest(part / "file")
+    (part / "manifest.json").write_text(json.dumps({"about": {"a": 1}, "files": {"file": [size, 0, digest]}}))
+    assert bundle._copied(part, work) == {"a": 1}
+    assert (work / "file").read_text() == "whole"
+    (part / "file").write_text("other")
+    with pytest.raises(WiretimeError, match="is damaged: unpack the archive anew"):
+        bundle._copied(part, work)
