@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,9 +135,11 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel end this process when its parent ends, however it ends."""
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel end this process when its parent ends, however it ends; at once where that has ended already."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def tail(text: str) -> str:
@@ -403,7 +405,7 @@ class Machine:
         process = subprocess.Popen(
             self.command,
             pass_fds=self._fds,
-            preexec_fn=die_with_parent,
+            preexec_fn=partial(die_with_parent, os.getpid()),
             start_new_session=not terminal,
             **options,
         )
