@@ -38,6 +38,8 @@ from wiretime import paths
 from wiretime.request import Request
 from wiretime.search import boot, trials
 from wiretime.search.trials import Steps
+from wiretime.setup import store
+from wiretime.setup.parts import PARTS
 from wiretime.tables import plain
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -78,6 +80,7 @@ class Trouble:
     """What a run is exposed to: how its command is changed, and what is done to it meanwhile."""
 
     before: Sequence[str] = ()
+    program: Sequence[str] = WIRETIME
     options: Sequence[str] = ()
     env: Mapping[str, str] | None = None
     folder: str | None = None
@@ -97,6 +100,18 @@ def _stop_and_go(process: psutil.Popen, chance: random.Random) -> None:
             stopped.resume()
 
 
+# A run with a thread in QEMU that interrupts its cores at random.
+KICKED = """
+import dataclasses, sys
+from wiretime import cli, runs
+execute = runs.execute
+def kicked(request, *a, **k):
+    done = execute(dataclasses.replace(request, internals={"chaos": True}), *a, **k)
+    done.result["configuration"]["run"]["chaos"] = False
+    return done
+runs.execute = kicked
+cli.app(sys.argv[1:])
+"""
 BURN = "while True: pass"
 # Touches half of what is free, again and again.
 PRESS = """
@@ -118,6 +133,7 @@ def troubles() -> dict[str, Trouble]:
     places = {"TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8", "LANG": "de_DE.UTF-8", "COLUMNS": "40", "HOME": "/"}
     return {
         "plain": Trouble(),
+        "kicked": Trouble(program=(sys.executable, "-c", KICKED)),
         "booted": Trouble(options=("--boot",)),
         "every turn": Trouble(options=("--every-turn",)),
         "stopped": Trouble(meanwhile=_stop_and_go),
@@ -165,7 +181,7 @@ def companions(texts: Sequence[str]) -> Iterator[None]:
 
 def once(arguments: Sequence[str], trouble: Trouble, chance: random.Random) -> str:
     """Run in trouble; return the digest of the result, or why there is none."""
-    command = [*trouble.before, *WIRETIME, "run", *arguments, *trouble.options, "--json", "-"]
+    command = [*trouble.before, *trouble.program, "run", *arguments, *trouble.options, "--json", "-"]
     with companions(trouble.beside), tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = psutil.Popen(
             command,
@@ -185,32 +201,12 @@ def once(arguments: Sequence[str], trouble: Trouble, chance: random.Random) -> s
         return sha(output.read())
 
 
-def kicked(arguments: Sequence[str]) -> str:
-    """Run with a thread in QEMU that interrupts its cores at random; return the digest."""
-    code = (
-        "import sys; from wiretime.cli.base import app; import wiretime.cli; from wiretime import runs;"
-        "execute = runs.execute\n"
-        "def chaotic(request, *a, **k):\n"
-        "    import dataclasses\n"
-        "    done = execute(dataclasses.replace(request, internals={'chaos': True}), *a, **k)\n"
-        "    done.result['configuration']['run']['chaos'] = False\n"
-        "    return done\n"
-        "runs.execute = chaotic\n"
-        "app(sys.argv[1:])"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "run", *arguments, "--json", "-"], capture_output=True)
-    if done.returncode != 0:
-        return f"status {done.returncode}: {done.stderr.decode(errors='replace').strip().splitlines()[-1:]}"
-    return sha(done.stdout)
-
-
 def schedule(count: int, chance: random.Random) -> list[tuple[str, str]]:
-    """Return which set-up meets which trouble, in random order; every pair comes about as often as another."""
-    kinds = [*troubles(), "kicked"]
+    """Return which set-up meets which trouble, in random order: half are each pair, half go by weight."""
     pairs = [
         (setup, kind)
         for setup, arguments in SETUPS.items()
-        for kind in kinds
+        for kind in troubles()
         if of_guest(arguments) or kind not in ("kicked", "booted", "every turn")
     ]
     weights = [WEIGHTS.get(setup, 1.0) for setup, _ in pairs]
@@ -238,8 +234,7 @@ def identical(
 
     def one(item: tuple[str, str, random.Random]) -> tuple[str, str, str]:
         setup, kind, own = item
-        arguments = SETUPS[setup]
-        return setup, kind, kicked(arguments) if kind == "kicked" else once(arguments, every[kind], own)
+        return setup, kind, once(SETUPS[setup], every[kind], own)
 
     seen: dict[str, Counter[str]] = {}
     kinds: Counter[str] = Counter()
@@ -410,7 +405,8 @@ def kills(
         every = victims(work)
         chosen = [n for n in every if (not only or n == only) and (with_setup or n != "set-up")]
         if "set-up" in chosen:
-            shutil.copytree(paths.cache(), work / "cache", symlinks=True, ignore=shutil.ignore_patterns("states"))
+            for part in PARTS:
+                store.copy(part.folder(), work / "cache" / part.folder().name)
         usual: dict[str, tuple[dict[str, str], float]] = {}
         for name in chosen:
             _damage(name, work)
@@ -515,9 +511,8 @@ def _refuses(done: subprocess.CompletedProcess[str], *words: str) -> str:
 def full_disk(run: str, expected: str, folder: Path) -> str:
     """No room for what a run leaves: one line, and no half a file."""
     tiny = f"mount -t tmpfs -o size=64k none {folder}"
-    wrong = _refuses(_shell(f"{tiny}; {run} --out {folder}/out > /dev/null", "--mount"), "No space left")
-    left = _shell(f"{tiny}; {run} --out {folder}/out > /dev/null || ls -A {folder}/out", "--mount").stdout.split()
-    return wrong or ("" if "result.json" not in left else "a result stands there")
+    done = _shell(f"{tiny}; {run} --out {folder}/out >/dev/null || {{ s=$?; ls -A {folder}/out; exit $s; }}", "--mount")
+    return _refuses(done, "No space left") or ("a result stands there" if "result.json" in done.stdout.split() else "")
 
 
 def full_cache(run: str, expected: str, folder: Path) -> str:

@@ -26,9 +26,9 @@ as_root() {
 
 # Prints the packages that are missing. $1: "test" adds what only the tests need.
 missing_packages() {
+    have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
     if [ -d bundle/cache ]; then
-        # An export (wiretime setup --export) has what these would make.
-        have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
+        # An export (wiretime setup --export) has what the others would make.
         return
     fi
     have gcc || echo gcc libc6-dev
@@ -44,7 +44,6 @@ missing_packages() {
         have g++ || echo g++
         { have chromium && have chromedriver; } || echo chromium chromium-driver
     fi
-    have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
     if ! rust_is_new_enough; then
         # Debian 12 keeps a current Rust for browsers beside its own, old one.
         if apt-cache show cargo-web >/dev/null 2>&1; then

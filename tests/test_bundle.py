@@ -51,7 +51,7 @@ def test_devices_and_pipes_are_left_out(tmp_path: Path) -> None:
     os.mkfifo(source / "dev/pipe")
     (source / "dev/file").write_text("x")
     (source / "dev/link").symlink_to("pipe")
-    bundle._copy(source, tmp_path / "target")
+    store.copy(source, tmp_path / "target")
     assert sorted(p.name for p in (tmp_path / "target/dev").iterdir()) == ["file", "link"]
 
 

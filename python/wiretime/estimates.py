@@ -89,7 +89,7 @@ class Estimate:
         if unit:
             shown = number if unit.endswith("B") else float(f"{number:.{DIGITS}g}")
             return f"{shown:g}{unit}"
-        bounds = dict(platforms.parameters())[self.parameter]
+        bounds = _known()[self.parameter]
         return int(min(max(round(number), bounds.get("minimum", 0)), bounds.get("maximum", 1 << 62)))
 
     @property
@@ -99,6 +99,11 @@ class Estimate:
             others = [choice for choice in self.rule.choices if choice != self.value]
             return (others[0], others[-1]) if others else (self.value, self.value)
         return self.at(0.0), self.at(1.0)
+
+
+@cache
+def _known() -> Mapping[str, Mapping[str, Any]]:
+    return dict(platforms.parameters())
 
 
 def _parts(value: float | str) -> tuple[float, str]:
@@ -131,7 +136,8 @@ def _items(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", item
 
 
-def marked(path: Path, prefix: str = "") -> dict[str, Value]:
+@cache
+def marked(path: Path, prefix: str = "") -> Mapping[str, Value]:
     """Return the estimates of a file: parameters whose comment says so, and their values."""
     found: dict[str, Value] = {}
     for key, item in _items(tomlkit.parse(path.read_text()), prefix):
@@ -158,7 +164,7 @@ def of(request: Request) -> list[Estimate]:
     """Return the estimates of the machine that a request runs on, but those that it sets itself."""
     path = platforms.path_of(request.platform)
     given = _given(request.changes)
-    values = marked(path)
+    values = dict(marked(path))
     card = next((name for name in (request.nic, given.get("nic")) if name in platforms.card_names()), None)
     grade = given.get("dram")
     for part, folder, name, prefix in (("nic", "cards", card, ""), ("dram", "dram", grade, "dram.")):

@@ -8,12 +8,10 @@ unpacked folder takes from ``bundle`` what is there instead of building or fetch
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import platform
 import shutil
-import stat
 import subprocess
 import sys
 import tarfile
@@ -22,13 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import wiretime._native as _native
 from wiretime import __version__, paths
 from wiretime.errors import WiretimeError
 from wiretime.setup import store
 from wiretime.setup.parts import PARTS
 
 BUNDLE, MANIFEST, LICENCES = "bundle", "manifest.json", "licences.txt"
-NATIVE = "_native.abi3.so"
 
 
 def folder() -> Path:
@@ -65,16 +63,6 @@ def _packages() -> list[str]:
     )
 
 
-def _special(folder: str, names: list[str]) -> list[str]:
-    """Return what is no file, folder or link: QEMU's root has devices, which nobody needs, and some have no end."""
-    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
-    return [n for n, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, symlinks=True, ignore=_special)
-
-
 def _fill(tree: Path, whole: bool) -> None:
     """Put all that an archive holds under a folder."""
     for name in _command("git", "ls-files", "-z").split("\0"):
@@ -84,8 +72,7 @@ def _fill(tree: Path, whole: bool) -> None:
             shutil.copy2(source, target)
     bundle = tree / BUNDLE
     bundle.mkdir()
-    native = Path(__file__).parents[1] / NATIVE
-    for built in (paths.engine(), native):
+    for built in (paths.engine(), Path(_native.__file__)):
         if not built.is_file():
             raise WiretimeError(f"{built} is not built: run `wiretime setup`")
         shutil.copy2(built, bundle / built.name)
@@ -101,7 +88,7 @@ def _fill(tree: Path, whole: bool) -> None:
         download = ("download", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:")
         _command(sys.executable, "-m", "pip", *download, "-r", "requirements.lock", "-d", str(bundle / "wheels"))
         for part in PARTS:
-            _copy(part.folder(), bundle / "cache" / part.folder().name)
+            store.copy(part.folder(), bundle / "cache" / part.folder().name)
 
 
 def write(archive: Path, *, whole: bool) -> str:
@@ -121,7 +108,7 @@ def write(archive: Path, *, whole: bool) -> str:
             _fill(tree, whole)
             with tarfile.open(part, mode) as tar:  # type: ignore[call-overload]
                 tar.add(tree, name, filter=_plain)
-        digest = hashlib.file_digest(part.open("rb"), "sha256").hexdigest()
+        digest = store.file_digest(part)
         part.rename(archive)
     except OSError as e:
         raise WiretimeError(f"{archive}: {e.strerror}") from None
@@ -161,11 +148,7 @@ def _copied(source: Path, work: Path) -> dict[str, Any]:
     """Fill a new entry of the cache from a bundle's."""
     if not store.intact(source):
         raise WiretimeError(f"{source}: is damaged: unpack the archive anew")
-    for item in source.iterdir():
-        if item.name == store.MANIFEST:
-            continue
-        if item.is_dir() and not item.is_symlink():
-            _copy(item, work / item.name)
-        else:
-            shutil.copy2(item, work / item.name, follow_symlinks=False)
+    store.copy(source, work)
+    # Whoever fills an entry leaves that to the cache.
+    (work / store.MANIFEST).unlink()
     return store.manifest(source)

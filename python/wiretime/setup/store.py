@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,17 @@ def file_digest(path: Path) -> str:
     """Return a file's SHA-256."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return what is no file, folder or link: QEMU's root has devices, which nobody needs, and some have no end."""
+    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    return [n for n, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy an entry, or folders that have some, into a folder that may be there."""
+    shutil.copytree(source, target, symlinks=True, ignore=_special, dirs_exist_ok=True)
 
 
 @contextmanager

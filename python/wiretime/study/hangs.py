@@ -14,7 +14,6 @@ from rich.console import Console, RenderableType
 from wiretime import files, software
 from wiretime.errors import WiretimeError
 from wiretime.study import draw, metrics, show
-from wiretime.study.folder import Study
 from wiretime.study.plan import Plan
 from wiretime.study.uncertainty import OUTSIDE, Answer, Swing, Uncertainty
 from wiretime.tables import plain
@@ -94,9 +93,9 @@ def run(
         notes.print(MODELLED, highlight=False, soft_wrap=True)
     if dry_run:
         return True
-    failed = _swept(notes, f"{name}, all together", first, jobs)
+    failed = show.resumed(notes, f"{name}, all together", first, jobs)
     alone = whole.alone(whole.candidates())
-    failed += _swept(notes, f"{name}, one by one", list(alone.values()), jobs)
+    failed += show.resumed(notes, f"{name}, one by one", list(alone.values()), jobs)
     answers = list(whole.answers(alone))
     if not answers:
         raise WiretimeError(f"{source}: no metric has a value at any point")
@@ -106,9 +105,3 @@ def run(
     screen.print(table(answers), markup=False)
     screen.print(str(folder / FILE), highlight=False, soft_wrap=True)
     return failed == 0
-
-
-def _swept(notes: Console, name: str, studies: Sequence[Study], jobs: int | None) -> int:
-    for study in studies:
-        study.prepare(resume=True)
-    return show.sweep(notes, name, studies, jobs) if studies else 0

@@ -112,6 +112,13 @@ def sweep(
     return len(failed)
 
 
+def resumed(console: Console, name: str, studies: Sequence[Study], jobs: int | None = None) -> int:
+    """Go on with studies where they were left, or begin them; returns how many points failed."""
+    for study in studies:
+        study.prepare(resume=True)
+    return sweep(console, name, studies, jobs) if studies else 0
+
+
 def rows(found: pa.Table) -> RenderableType:
     """Return an Arrow table for the screen."""
     table = plain("")

@@ -66,6 +66,11 @@ def varied(point: Point, places: Places) -> Point:
     return dataclasses.replace(point, settings={**point.settings, **changed, **once})
 
 
+def sampled(study: Study, places: Places, folder: Path, pool: str) -> Study:
+    """Return a study with the estimates of all its machines at other places of their ranges."""
+    return Study(study.plan, study.source, folder, pool, lambda point: varied(point, places))
+
+
 def at_end(point: Point, parameter: str, end: int) -> Point:
     """Return a point with one estimate of its machine at an end of its range."""
     changed = {e.parameter: e.ends[end] for e in estimates.of(point.request()) if e.parameter == parameter}
@@ -123,7 +128,7 @@ class Uncertainty:
 
     def _varied(self, n: int, places: Places) -> Study:
         folder = self.folder / f"{TOGETHER}-{n:03}"
-        return Study(self.plan, self.source, folder, POOL, lambda point: varied(point, places))
+        return sampled(self.base, places, folder, POOL)
 
     def candidates(self) -> list[str]:
         """Return the estimates that some answer follows most, over the samples."""

@@ -72,15 +72,16 @@ def misfit(v: Verdict) -> str:
 def table(verdicts: Sequence[Verdict]) -> RenderableType:
     """Return the rows that were simulated, for the screen."""
     t = plain("published against simulated")
+    # A column for ranges only where some were asked for.
+    ranged = any(v.span for v in verdicts)
     for name in ("figure", "what", "published", "simulated", "", "by estimates", "kind"):
-        # A column for ranges only where some were asked for.
-        if name != "by estimates" or any(v.span for v in verdicts):
+        if name != "by estimates" or ranged:
             t.add_column(name, justify="left" if name in ("figure", "what", "kind") else "right")
     for source, rows in groupby(verdicts, key=lambda v: v.claim.source):
         shown = [v for v in rows if v.simulated is not None]
         for v in shown:
-            ranged = (span(v),) if any(v.span for v in verdicts) else ()
-            told = (v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), *ranged, v.claim.kind)
+            spans = (span(v),) if ranged else ()
+            told = (v.claim.figure, v.claim.what, published(v.claim), simulated(v), outcome(v), *spans, v.claim.kind)
             t.add_row(*map(escape, told))
         if shown:
             t.add_section()

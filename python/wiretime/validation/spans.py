@@ -14,7 +14,6 @@ from rich.console import Console
 
 from wiretime.study import show, uncertainty
 from wiretime.study.folder import Study
-from wiretime.study.plan import Point
 from wiretime.validation.judge import Tables, Verdict, verdict
 
 FOLDER, SEED = "uncertainty", 1
@@ -34,18 +33,11 @@ def with_spans(
     columns: list[list[float | str | None]] = []
     failed = 0
     for n, places in enumerate(uncertainty.drawn(sorted(names), count, SEED)):
-
-        def vary(point: Point, places: uncertainty.Places = places) -> Point:
-            return uncertainty.varied(point, places)
-
         folder = base / FOLDER / f"{n:03}"
         sampled = {
-            name: Study(study.plan, study.source, folder / name, f"../../{pool}", vary)
-            for name, study in studies.items()
+            name: uncertainty.sampled(study, places, folder / name, f"../../{pool}") for name, study in studies.items()
         }
-        for study in sampled.values():
-            study.prepare(resume=True)
-        failed += show.sweep(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
+        failed += show.resumed(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
         tables = Tables(sampled)
         columns.append([verdict(v.claim, tables).simulated for v in verdicts])
     return failed, [_spanned(v, found) for v, *found in zip(verdicts, *columns, strict=True)]
