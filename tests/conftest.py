@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium import webdriver
 from wiretime import boots, paths, platforms, runs, vm
 from wiretime.setup.guest import compile_c
 
@@ -86,3 +88,16 @@ def leftovers(process: int) -> list[str]:
     """Files, sockets and shared memory that carry the process's number."""
     places = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path("/run")]
     return [str(p) for place in places if place.is_dir() for p in place.glob(f"wiretime*{process}*")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert program and driver, "./test installs chromium and its driver"
+    options.binary_location = program
+    with webdriver.Chrome(options, webdriver.ChromeService(driver)) as running:
+        yield running

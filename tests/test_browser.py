@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,19 +29,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     }
     return wt.sweep(plan, out=tmp_path_factory.mktemp("study") / "small").report()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert program and driver, "./test installs chromium and its driver"
-    options.binary_location = program
-    with webdriver.Chrome(options, webdriver.ChromeService(driver)) as running:
-        yield running
 
 
 def test_the_report_in_a_browser(page: Path, browser: webdriver.Chrome) -> None:

@@ -124,23 +124,35 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
 
 
+Row = tuple[str, str, str]
+
+
+def title(result: Report) -> str:
+    """Return what ran, on which machine, under which load."""
+    machine = result["configuration"]["platform"]
+    what = load.what(result["configuration"]["run"], platforms.generates(machine))
+    return f"{_program(result)} on {machine['name']}: {what}"
+
+
 def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     """Return the run's table."""
-    c, p = result["cohort"], result["configuration"]
-    run, machine = p["run"], p["platform"]
-    t = Table(
-        title=f"{_program(result)} on {machine['name']}: {load.what(run, platforms.generates(machine))}",
-        box=box.SIMPLE_HEAD,
-        show_header=False,
-        title_justify="left",
-        title_style="bold",
-    )
+    t = Table(title=title(result), box=box.SIMPLE_HEAD, show_header=False, title_justify="left", title_style="bold")
     t.add_column(style="dim")
     t.add_column(justify="right")
     t.add_column()
+    for name, value, note in rows(result, host):
+        t.add_row(name, value, Text(note, style="dim"))
+    warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
+    return Group(t, *warnings)
+
+
+def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a run's table: name, value, note."""
+    c, run = result["cohort"], result["configuration"]["run"]
+    found: list[Row] = []
 
     def row(name: str, value: str, note: str = "") -> None:
-        t.add_row(name, value, Text(note, style="dim"))
+        found.append((name, value, note))
 
     role = result["app"]["role"]
     iperf = "iperf" in result
@@ -208,5 +220,4 @@ def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
         speed = result["total"]["offered"] / max(host["traffic_seconds"] or 0.0, 1e-9) / 1e6
         spent = f"no guest; {speed:.2f} million packets a second"
     row("host", f"{host['wall_seconds']:.1f} s", spent)
-    warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
-    return Group(t, *warnings)
+    return found

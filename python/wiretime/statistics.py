@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -256,15 +256,43 @@ NUMBERED = re.compile(r"^(core \d+ |port \d+ (?=queue)|queue \d+ )+")
 LEAST = 0.02
 
 
-def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
-    """Return what moved between two runs: cycles a packet by cause, then counters a packet, most first."""
+@dataclass(frozen=True)
+class Moved:
+    """A figure of two runs."""
+
+    name: str
+    before: float
+    after: float
+    unit: str = ""
+    meaning: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The second over the first."""
+        return self.after / self.before if self.before else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What moved between two runs, most first.
+
+    Parameters of the configuration, figures of the result, cycles a packet by cause, counters a packet.
+    """
+
+    configuration: Sequence[tuple[str, str, str]]
+    result: Sequence[Moved]
+    cycles: Sequence[Moved]
+    counters: Sequence[Moved]
+
+
+def compared(a: Report, b: Report, most: int = 25) -> Difference:
+    """Return what moved between two runs; of the counters the ``most`` that moved most."""
     x, y = _per_packet(a), _per_packet(b)
-    causes = [k for k in x if k.startswith("stalls.") and (x[k][0] or y[k][0])]
-    cycles = of_numbers("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
-    for k in sorted(causes, key=lambda k: -abs(y[k][0] - x[k][0])):
-        before, after = x[k][0], y[k][0]
-        name, meaning = k.split(".", 1)[1], x[k][1].meaning
-        cycles.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{after - before:+.1f}", meaning)
+    causes = [
+        Moved(k.split(".", 1)[1], before, y[k][0], counter.unit, counter.meaning)
+        for k, (before, counter) in x.items()
+        if k.startswith("stalls.") and (before or y[k][0])
+    ]
     moved = []
     for k, (before, counter) in x.items():
         if k not in y:
@@ -272,28 +300,48 @@ def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
         after = y[k][0]
         if counter.gauge or k.startswith("stalls.") or max(before, after) < LEAST or before == after:
             continue
-        ratio = math.log((after + LEAST / 10) / (before + LEAST / 10))
-        moved.append((abs(ratio), k, before, after, counter))
-    table = of_numbers("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
-    for _, k, before, after, counter in sorted(moved, key=lambda m: (-m[0], m[1]))[:rows]:
-        ratio_text = f"{after / before:.2f}" if before else "new"
-        table.add_row(k, f"{before:.3f}", f"{after:.3f}", ratio_text, counter.unit, counter.meaning)
+        by = math.log((after + LEAST / 10) / (before + LEAST / 10))
+        moved.append((abs(by), Moved(k, before, after, counter.unit, counter.meaning)))
+    whole: list[Mapping[str, Any]] = [{**a}, {**b}]
+    head = [
+        Moved(name, whole[0][key], whole[1][key], unit)
+        for name, key, unit in (
+            ("forwarded", "forwarded_gbps", "Gb/s"),
+            ("forwarded", "forwarded_mpps", "Mpps"),
+            ("loss", "loss_percent", "%"),
+        )
+    ]
+    return Difference(
+        list(_parameters(a["configuration"], b["configuration"])),
+        head,
+        sorted(causes, key=lambda m: -abs(m.after - m.before)),
+        [m for _, m in sorted(moved, key=lambda m: (-m[0], m[1].name))[:most]],
+    )
+
+
+def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
+    """Return what moved between two runs as tables: cycles a packet by cause, then counters a packet, most first."""
+    d = compared(a, b, rows)
+    changed = of_numbers("configuration", "parameter", "A", "B", "")
+    for name, before, after in d.configuration:
+        changed.add_row(name, before, after, "")
     head = of_numbers("result", "", "A", "B", "B / A", "")
-    for name, unit, before, after in (
-        ("forwarded", "Gb/s", a["forwarded_gbps"], b["forwarded_gbps"]),
-        ("forwarded", "Mpps", a["forwarded_mpps"], b["forwarded_mpps"]),
-        ("loss", "%", a["loss_percent"], b["loss_percent"]),
-    ):
-        ratio_text = f"{after / before:.3f}" if before else ""
-        head.add_row(name, f"{before:.2f}", f"{after:.2f}", ratio_text, unit)
-    changed = _parameters(a["configuration"], b["configuration"])
+    for m in d.result:
+        head.add_row(
+            m.name, f"{m.before:.2f}", f"{m.after:.2f}", f"{m.ratio:.3f}" if m.ratio is not None else "", m.unit
+        )
+    cycles = of_numbers("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
+    for m in d.cycles:
+        cycles.add_row(m.name, f"{m.before:.1f}", f"{m.after:.1f}", f"{m.after - m.before:+.1f}", m.meaning)
+    table = of_numbers("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
+    for m in d.counters:
+        ratio = f"{m.ratio:.2f}" if m.ratio is not None else "new"
+        table.add_row(m.name, f"{m.before:.3f}", f"{m.after:.3f}", ratio, m.unit, m.meaning)
     return Group(changed, head, cycles, table)
 
 
-def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> RenderableType:
+def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     x, y = dict(platforms.flatten(a)), dict(platforms.flatten(b))
-    table = of_numbers("configuration", "parameter", "A", "B", "")
     for key in sorted(set(x) | set(y)):
         if x.get(key) != y.get(key):
-            table.add_row(key.removeprefix("platform."), str(x.get(key, "")), str(y.get(key, "")), "")
-    return table
+            yield key.removeprefix("platform."), str(x.get(key, "")), str(y.get(key, ""))

@@ -15,7 +15,7 @@ from typing import Any
 import grimp
 
 import wiretime._native as _native
-from wiretime import __version__, paths, runs, search, software
+from wiretime import __version__, paths, runs, search, software, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.request import Request
 from wiretime.setup import store
@@ -78,26 +78,35 @@ def _modelled(request: Request, platform: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": software.of(request.app, platform, request.model)}
 
 
-def _search(point: Point, folder: Path) -> metrics.Row:
+def _search(point: Point, folder: Path, tell: search.Tell) -> metrics.Row:
     about = point.about
     request = point.request()
     size = search.waking(request).settings["load"]["sizes"]
     if size["kind"] != "fixed":
         raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
-    found = search.msb(request, [size["size"]], search.share(about.loss), search.silent, about.trial_length)[0]
+    found = search.msb(request, [size["size"]], search.share(about.loss), tell, about.trial_length)[0]
     trials = [dataclasses.asdict(t) for t in (*found.trials, *found.around)]
     (folder / TRIALS).write_text(json.dumps(trials, indent=1) + "\n")
     return metrics.of_search(found)
 
 
-def _run(point: Point, folder: Path) -> metrics.Row:
-    done = runs.execute(point.request())
+def _run(point: Point, folder: Path, progress: vm.Progress | None) -> metrics.Row:
+    done = runs.execute(point.request(), progress)
     runs.write(folder, done)
     return metrics.of_run(done.result)
 
 
-def execute(point: Point, platform: Mapping[str, Any], folder: Path) -> str | None:
-    """Run a point and put what it yields into ``folder``: all of it, or why there is nothing; returns the reason."""
+def execute(
+    point: Point,
+    platform: Mapping[str, Any],
+    folder: Path,
+    progress: vm.Progress | None = None,
+    tell: search.Tell = search.silent,
+) -> str | None:
+    """Run a point and put what it yields into ``folder``: all of it, or why there is nothing; returns the reason.
+
+    ``progress`` hears how far a run is, ``tell`` of each trial of a search.
+    """
     began = time.monotonic()
     part = folder.with_name(f".{folder.name}")
     shutil.rmtree(part, ignore_errors=True)
@@ -110,7 +119,7 @@ def execute(point: Point, platform: Mapping[str, Any], folder: Path) -> str | No
     (part / "point.json").write_text(json.dumps(about, indent=1) + "\n")
     reason = None
     try:
-        figures = (_search if point.about.measure == "msb" else _run)(point, part)
+        figures = _search(point, part, tell) if point.about.measure == "msb" else _run(point, part, progress)
         # Without its place: studies that share a point call it differently.
         row = {**metrics.of_platform(platform), **figures}
         (part / ROW).write_text(json.dumps(row, indent=1) + "\n")

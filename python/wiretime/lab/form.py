@@ -1,0 +1,125 @@
+"""What a user of the page picks, and the plan of a study that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wiretime import apps, load, platforms, runs, software
+from wiretime.errors import WiretimeError
+from wiretime.search.boot import link
+from wiretime.study import plan as plans
+from wiretime.study.plan import Plan, Point, Value
+
+# What a plan names after the choice of the same meaning.
+SIZES = "packet_size"
+RUN, SEARCH = "run", "msb"
+METRICS: Mapping[str, Sequence[str]] = {
+    RUN: ("forwarded_gbps", "forwarded_mpps", "loss_percent", "latency_mean_ns", "latency_p99_ns"),
+    SEARCH: ("msb_gbps", "msb_mpps", "msb_loss_percent", "lossy_from_gbps"),
+}
+# Of applications whose traffic is no generator's, whose requests have lengths of their own: one size, that of nothing.
+ONE_SIZE = {RUN: 256, SEARCH: load.LENGTH_MIN}
+POINTS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter of the machine, and its values: one, or several separated by commas."""
+
+    parameter: str
+    values: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is picked; ``None`` and empty texts leave it to the platform and the application."""
+
+    app: str = "testpmd"
+    engine: str = software.FULL
+    platform: str = platforms.DEFAULT
+    nic: str | None = None
+    measure: Literal["run", "msb"] = "run"
+    sizes: tuple[str, ...] = ("256",)
+    rate: str = ""
+    loss: float = 1.0
+    cores: int = 1
+    queues: int = 1
+    seed: int = 1
+    app_args: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+def takes_sizes(app: str) -> bool:
+    """Return whether an application is offered packets of a size."""
+    return apps.get(app).traffic == "udp"
+
+
+def takes_rate(form: Form) -> bool:
+    """Return whether a load is picked: a search finds it, and so does iperf3."""
+    return form.measure == RUN and apps.get(form.app).traffic != "iperf"
+
+
+def _axes(form: Form) -> dict[str, list[Value]]:
+    sizes: list[Value] = [_typed(size) for size in form.sizes] if takes_sizes(form.app) else [ONE_SIZE[form.measure]]
+    if not sizes:
+        raise WiretimeError("pick a packet size")
+    axes = {SIZES: _ordered(sizes)}
+    for change in form.changes:
+        values = [value.strip() for value in change.values.split(",") if value.strip()]
+        if not values:
+            raise WiretimeError(f"{change.parameter}: give a value, or several separated by commas")
+        if change.parameter in axes:
+            raise WiretimeError(f"{change.parameter}: is there twice")
+        axes[change.parameter] = _ordered([_typed(value) for value in values])
+    return axes
+
+
+def _ordered(values: Sequence[Value]) -> list[Value]:
+    """Return values, each once; numbers in their order, as an axis has them."""
+    once = list(dict.fromkeys(values))
+    return sorted(once, key=lambda v: v if isinstance(v, int) else 0) if all(type(v) is int for v in once) else once
+
+
+def _typed(text: str) -> Value:
+    """Return a value as a plan has it."""
+    text = text.strip()
+    return int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)
+
+
+def plan(form: Form, name: str) -> Plan:
+    """Return the plan of what is picked; raise where it cannot be."""
+    usual = Form()
+    axes = _axes(form)
+    fixed: dict[str, Value] = {"app": form.app}
+    fixed |= {key: value for key in ("engine", "platform") if (value := getattr(form, key)) != getattr(usual, key)}
+    fixed |= {"nic": form.nic} if form.nic else {}
+    fixed |= {"rate": form.rate.strip()} if form.rate.strip() and takes_rate(form) else {}
+    fixed |= {key: value for key in ("cores", "queues", "seed") if (value := getattr(form, key)) != getattr(usual, key)}
+    fixed |= {"app_args": form.app_args.strip()} if form.app_args.strip() else {}
+    # What has one value is no axis.
+    for key in [key for key, values in axes.items() if len(values) == 1 and key != SIZES]:
+        fixed[key] = axes.pop(key)[0]
+    study: dict[str, Any] = {"name": name, "measure": form.measure}
+    study |= {"loss": form.loss} if form.measure == SEARCH else {}
+    colour = next((key for key in axes if key != SIZES), "")
+    plots = [
+        {"title": metric.replace("_", " "), "x": SIZES, "y": metric, "colour": colour}
+        for metric in METRICS[form.measure][:3]
+    ]
+    table = {"study": study, "fixed": fixed, "axes": axes, "metrics": list(METRICS[form.measure]), "plots": plots}
+    return plans.parse(table, "lab")
+
+
+def check(form: Form) -> list[Point]:
+    """Return the points of what is picked, each checked as a run checks what it is asked for."""
+    found = plans.points(plan(form, "lab"), "lab")
+    if len(found) > POINTS_MAX:
+        raise WiretimeError(f"{len(found)} points; the page runs at most {POINTS_MAX}: wiretime sweep does more")
+    for point in found:
+        if form.measure == SEARCH:
+            link(point.request())
+        else:
+            runs.check(point.request())
+    return found
