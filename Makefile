@@ -1,4 +1,4 @@
-.PHONY: setup run test bench fuzz release site clean
+.PHONY: setup run test bench fuzz release image site clean
 setup:
 	./run --help >/dev/null
 run:
@@ -12,9 +12,12 @@ bench: setup
 HOURS = 1
 fuzz: setup
 	scripts/fuzz.sh $$(($(HOURS) * 3600))
+NAME = dist/wiretime-$$(.venv/bin/python -c 'import wiretime; print(wiretime.__version__)')-$$(uname -m)
 release: setup
 	mkdir -p dist
-	.venv/bin/wiretime setup --release dist/wiretime-$$(.venv/bin/python -c 'import wiretime; print(wiretime.__version__)')-$$(uname -m).tar.xz
+	.venv/bin/wiretime setup --release $(NAME).tar.xz
+image: setup
+	scripts/image.sh $(NAME).oci.tar
 site: setup
 	.venv/bin/mkdocs build --strict
 clean:

@@ -27,13 +27,13 @@ as_root() {
 # Prints the packages that are missing. $1: "test" adds what only the tests need.
 missing_packages() {
     have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
+    have cpio || echo cpio
     if [ -d bundle/cache ]; then
         # An export (wiretime setup --export) has what the others would make.
         return
     fi
     have gcc || echo gcc libc6-dev
     have mmdebstrap || echo mmdebstrap
-    have cpio || echo cpio
     have make || echo make
     have pkg-config || echo pkgconf
     have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import WIRETIME, balanced, wiretime
-from wiretime import paths, runs, software
+from wiretime import modelling, paths, runs, software
 from wiretime.errors import WiretimeError
+from wiretime.request import Request
 
 PACKET = ("--engine", "packet")
 QDMA = (*PACKET, "--platform", "xeon-8168")
@@ -159,3 +160,27 @@ def test_arguments_of_a_program_change_its_model() -> None:
     policy, touches = checked.model["policy"], checked.model["touches"]
     assert (policy["receive_ring"], policy["transmit_ring"], policy["burst"]) == (512, 256, 8)
     assert (touches["payload"], touches["writes_header"]) == ("none", False)
+
+
+def test_a_cost_is_moved_to_where_the_least_is_missing() -> None:
+    """Also where what is missing jumps."""
+    moved = modelling._nearest(30.0, lambda cost: 36.0 - cost, 1)
+    assert moved == 36.0
+    steep = modelling._nearest(30.0, lambda cost: 3.0 if cost < 31 else -8.0, 1)
+    assert steep == 30.0, "no nearer anywhere it looked"
+
+
+def test_a_models_parts_are_what_was_measured() -> None:
+    """Receiving, work and sending add up to a packet; lines and turns are apart."""
+    request = Request(app="touchfwd", nic="82599")
+    costs = {"empty_poll": 60.0, "turn": 200.0, "packet": 90.0, "line": 150.0}
+    made = modelling._model(request, costs, modelling.Shares(0.1, 0.75, 0.15), 43, "a test")
+    cycles, touches = made["cycles"], made["touches"]
+    assert (cycles["receive"], cycles["send"], cycles["line"]) == (24.0, 36.0, 150.0)
+    assert cycles["receive"] + cycles["work"] + cycles["send"] == 90.0
+    assert (touches["window"], touches["prefetch_ahead"], touches["payload"]) == (43, 0, "all")
+    software.checked(made, "a test")
+    halves = modelling._model(
+        Request(app="qdmafwd", nic="qdma"), {**costs, "line": 0.0}, modelling.HALVES, 43, "a test"
+    )
+    assert halves["cycles"]["receive"] == halves["cycles"]["send"] == 45.0 and halves["cycles"]["work"] == 0.0

@@ -3,11 +3,12 @@
 A program is run in full system at several loads and sizes, so that its bursts differ, on two machines: the one that is
 asked for, and the same with memory that costs next to nothing. On that one, cycles are explained by empty polls, turns
 that find packets, packets, and lines of payload where it reads all. (Counters alone would not tell work from waiting:
-an instruction that waits for another one which waits for memory waits for the core.) What memory costs, the model's own
-accesses bring back. How long work goes on behind a load, and how far ahead packets are prefetched where they are, is
-what nothing tells: that is taken with which the packet-level engine comes nearest to the runs on the machine that is
-asked for. Then a packet's cost is moved so that a run of small packets a little beyond what is sustained forwards as
-many, and a line's so that one of large packets does: what the accesses leave out is in it.
+an instruction that waits for another one which waits for memory waits for the core.) Which part of a packet's cost is
+receiving, work and sending says a profile there: what testpmd needs of the driver to receive alone is the driver's
+receiving. What memory costs, the model's own accesses bring back; work goes on behind a load for as long as the reorder
+buffer has room. How long that is, the pace of work on the ideal machine says roughly: from half to twice as long, so
+that a run of small packets beyond what is sustained forwards as many. Where that is not enough a packet's cost
+is moved, and a line's for a run of large packets.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,10 +34,13 @@ from wiretime.request import Request
 from wiretime.setup import store
 from wiretime.tables import of_numbers
 
-# What drivers of DPDK 24.11 do with rings and buffers' records (`em_rxtx.c`, `ixgbe_rxtx_vec_neon.c`); their defaults.
+# As packets are received.
+AT_RECEPTION = 4096
+# What drivers of DPDK 24.11 do with rings and buffers' records (`em_rxtx.c`, which prefetches packets as it takes them;
+# `ixgbe_rxtx_vec_neon.c`); their defaults.
 DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "8254x": (
-        {"received_lines": 2, "posted_lines": 1, "released_lines": 2},
+        {"received_lines": 2, "posted_lines": 1, "released_lines": 2, "prefetch_ahead": AT_RECEPTION},
         {"receive_most": 4096, "refill": 32, "release": 32, "report": 32},
     ),
     "82599": (
@@ -52,13 +57,16 @@ DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 QDMA = {
     "completion": 16, "prefetch": 16, "fetch": 32, "coalesce": 31, "coalesce_cycles": 25, "count": 64, "timer": 30,
 }  # fmt: skip
-# What programs do with a packet's bytes.
+# The driver's file in the guest, where it is a library.
+LIBRARIES = {"8254x": "librte_net_e1000", "82599": "librte_net_ixgbe"}
+# What programs do with a packet's bytes, and how far ahead they prefetch them themselves (`macswap_neon.h`,
+# `l3fwd_lpm_neon.h`: the next four).
 PROGRAMS: Mapping[str, Mapping[str, Any]] = {
-    "testpmd": {"payload": "header", "writes_header": True},
-    "l3fwd": {"payload": "header", "writes_header": True},
-    "touchfwd": {"payload": "all", "writes_header": True},
-    "rxptx": {"payload": "header", "writes_header": True},
-    "qdmafwd": {"payload": "none", "writes_header": False},
+    "testpmd": {"payload": "header", "writes_header": True, "prefetch_ahead": 4},
+    "l3fwd": {"payload": "header", "writes_header": True, "prefetch_ahead": 4},
+    "touchfwd": {"payload": "all", "writes_header": True, "prefetch_ahead": 0},
+    "rxptx": {"payload": "header", "writes_header": True, "prefetch_ahead": 0},
+    "qdmafwd": {"payload": "none", "writes_header": False, "prefetch_ahead": 0},
 }
 # What programs do before they send: l3fwd (24.11, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
 # that wait, and sends 16 and more that come at once by themselves.
@@ -74,11 +82,15 @@ IDEAL = (
 SMALL, LARGE = 64, 1518
 # Above what anything here forwards; and shares of what is forwarded then.
 OVERLOAD, SHARES = "100Gbps", (0.05, 0.15, 0.4, 0.7, 0.9)
-WINDOWS, AHEAD = (4, 8, 16, 32, 64, 128), (4, 4096)
 BUFFER = 2048
+# A symbol of the driver that takes less of receiving alone than this is not part of it.
+PART = 0.02
 LINE = 64
-# Where costs are moved, over what is forwarded under overload: the first load that loses; how often.
-BEYOND, CORRECTIONS = (1.1, 1.2, 1.4, 2.0), 4
+# Where costs are moved, over what is forwarded under overload: so much that rings and FIFO are full before anything is
+# measured; the warm-up of that; how often.
+BEYOND, SETTLED, CORRECTIONS = 2.0, "3ms", 10
+# How far the window may be from what the reorder buffer's entries come to, as a factor.
+ROOM = 2
 
 Tell = Callable[[str], None]
 
@@ -92,8 +104,8 @@ class Point:
     # Cycles without waiting for memory, and what explains them.
     cycles: float
     causes: Mapping[str, float]
-    # Whether driver or program prefetch each packet.
-    prefetches: bool
+    # Instructions in so many cycles.
+    instructions: float
 
 
 @dataclass(frozen=True)
@@ -117,8 +129,7 @@ def _point(request: Request, lines: bool) -> Point:
     causes = {"empty_poll": total["empty_polls"], "turn": total["bursts"], "packet": total["burst_packets"]}
     if lines:
         causes["line"] = total["burst_packets"] * -(-size // LINE)
-    prefetches = sum(c["caches"]["software_prefetches"] for c in working) > total["burst_packets"] / 2
-    return Point(request, result, float(cycles), causes, prefetches)
+    return Point(request, result, float(cycles), causes, float(sum(c["core"]["instructions"] for c in working)))
 
 
 def _fit(points: Sequence[Point]) -> dict[str, float]:
@@ -143,13 +154,51 @@ def _fit(points: Sequence[Point]) -> dict[str, float]:
     return best[1]
 
 
-def _model(request: Request, costs: Mapping[str, float], window: int, ahead: int, source: str) -> software.Model:
+@dataclass(frozen=True)
+class Shares:
+    """How a packet's cost is made up: of receiving, the program's own work, sending."""
+
+    receive: float
+    work: float
+    send: float
+
+
+# Where the driver is part of the program: receiving and sending cannot be told apart.
+HALVES = Shares(0.5, 0.0, 0.5)
+
+
+def _symbols(request: Request) -> dict[tuple[str, str], float]:
+    """Return the shares of the program's cycles by symbol, under overload."""
+    found = runs.execute(replace(request, packet_size=SMALL, rate=OVERLOAD, profile=True)).profile or []
+    cycles = {(e.file, e.symbol): float(e.cycles) for e in found if e.file != "kernel"}
+    whole = sum(cycles.values()) or 1.0
+    return {symbol: n / whole for symbol, n in cycles.items()}
+
+
+def _shares(ideal: Request, interface: str) -> Shares:
+    """Return what a profile says of a packet's cost."""
+    if interface not in LIBRARIES:
+        return HALVES
+    alone = _symbols(replace(ideal, app="testpmd", app_args="--forward-mode=rxonly"))
+    receiving = {symbol for symbol, share in alone.items() if share >= PART}
+    whole = _symbols(ideal)
+    driver = {symbol: share for symbol, share in whole.items() if symbol[0].startswith(LIBRARIES[interface])}
+    receive = sum(share for symbol, share in driver.items() if symbol in receiving)
+    return Shares(receive, 1 - sum(driver.values()), sum(driver.values()) - receive)
+
+
+def _model(request: Request, costs: Mapping[str, float], shares: Shares, window: int, source: str) -> software.Model:
     interface = platforms.interfaces(runs.machine(request))[0]
     touches, policy = DRIVERS[interface]
     setup = runs.check(request)
     ring = setup.command.ring
-    # Receiving and sending cannot be told apart by runs that forward everything: halves.
-    half = round(costs["packet"] / 2, 2)
+    packet, line = costs["packet"], costs.get("line", 0.0)
+    # Shares are of all that a packet of a full burst costs, its line and its part of the turn with it: those are the
+    # program's and everybody's, and apart.
+    whole = packet + line
+    receive, send = (min(packet, whole * share) for share in (shares.receive, shares.send))
+    scale = min(1.0, packet / max(receive + send, 1e-9))
+    receive, send = receive * scale, send * scale
     made: software.Model = {
         "name": f"{request.app}-{interface}",
         "source": source,
@@ -158,14 +207,14 @@ def _model(request: Request, costs: Mapping[str, float], window: int, ahead: int
         "cycles": {
             "empty_poll": max(1.0, round(costs["empty_poll"], 2)),
             "turn": round(costs["turn"], 2),
-            "receive": half,
-            "work": 0.0,
-            "line": round(costs.get("line", 0.0), 3),
-            "send": half,
+            "receive": round(receive, 2),
+            "work": round(max(0.0, packet - receive - send), 2),
+            "line": round(line, 3),
+            "send": round(send, 2),
             "release": 0.0,
-            "segment": half,
+            "segment": round(receive, 2),
         },
-        "touches": {"window": window, **touches, "prefetch_ahead": ahead, **PROGRAMS[request.app]},
+        "touches": {"window": window, **PROGRAMS[request.app], **touches},
         "policy": {
             "program": "forward",
             "burst": 32,
@@ -192,20 +241,6 @@ def rate_and_latency(result: Report) -> tuple[float, float]:
     """Return packets forwarded, Mpps, and the mean latency, ns."""
     latency = result["latency_ns"]
     return result["forwarded_mpps"], latency["mean"] if latency else 0.0
-
-
-def _distance(points: Sequence[Point], others: Sequence[Report]) -> float:
-    """Return how far rates under overload, and latencies below it, are apart on the whole."""
-    apart = []
-    for p, other in zip(points, others, strict=True):
-        (rate, latency), (its_rate, its_latency) = rate_and_latency(p.result), rate_and_latency(other)
-        if not min(rate, latency, its_rate, its_latency) > 0:
-            return float("inf")
-        lossy = p.result["loss_percent"] > 1
-        if p.request.rate == OVERLOAD and not lossy:
-            continue  # the line is full: how much waits hangs on nothing that is measured here
-        apart.append(np.log(its_rate / rate if lossy else its_latency / latency))
-    return float(np.mean(np.abs(apart)))
 
 
 def make(request: Request, tell: Tell) -> Found:
@@ -237,43 +272,62 @@ def make(request: Request, tell: Tell) -> Found:
                 run(size, f"{share * most:.2f}Gbps")
         return points
 
-    ideal = measured(replace(request, changes=(*request.changes, *IDEAL)), ", memory for nothing")
+    at_no_cost = replace(request, changes=(*request.changes, *IDEAL))
+    ideal = measured(at_no_cost, ", memory for nothing")
     points = measured(request, "")
     costs = _fit(ideal)
     explained = [sum(costs[n] * p.causes[n] for n in costs) for p in ideal]
     tell(", ".join(f"{name} {cycles:.1f} cycles" for name, cycles in costs.items()))
     source = _source(request, ideal, explained)
-    nearest: tuple[float, int, int] | None = None
-    for window in WINDOWS:
-        for ahead in AHEAD if points[0].prefetches else (0,):
-            model = _model(request, costs, window, ahead, source)
-            distance = _distance(points, [simulated(p.request, model) for p in points])
-            tell(f"{window} cycles behind a load, prefetched {ahead} packets ahead: {100 * distance:.1f} % apart")
-            if nearest is None or distance < nearest[0]:
-                nearest = (distance, window, ahead)
-    assert nearest is not None
-    _, window, ahead = nearest
-    # A little beyond what is forwarded: far beyond it, what is dropped counts, too.
+    shares = _shares(at_no_cost, interface)
+    tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
+    pace = ideal[0].instructions / ideal[0].cycles
+    entries = machine["core"]["rob_entries"]
+    # Not far beyond what is forwarded: there what is dropped counts, too.
     edges = [(_edge(request, points, SMALL, lines), "packet", 1)]
     if lines:
         edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
-    for _ in range(CORRECTIONS):
-        for edge, name, share in edges:
-            other = simulated(edge.request, _model(request, costs, window, ahead, source))
-            costs[name] = max(0.0, costs[name] + _missing(edge, other, machine) / share)
+    small = edges[0][0]
+
+    def too_slow(window: int) -> bool:
+        other = simulated(small.request, _model(request, costs, shares, window, source))
+        return rate_and_latency(other)[0] < rate_and_latency(small.result)[0]
+
+    windows = range(round(entries / pace / ROOM), round(entries / pace * ROOM) + 1)
+    window = windows[min(bisect_left(windows, True, key=lambda w: not too_slow(w)), len(windows) - 1)]
+    tell(
+        f"{window} cycles behind a load; {entries} entries at {pace:.2f} instructions a cycle are {entries / pace:.0f}"
+    )
+    for edge, name, share in edges:
+
+        def missing(cost: float, edge: Point = edge, name: str = name) -> float:
+            other = simulated(edge.request, _model(request, {**costs, name: cost}, shares, window, source))
+            return _missing(edge, other, machine)
+
+        costs[name] = _nearest(costs[name], missing, share)
     tell(f"a packet costs {costs['packet']:.1f} cycles, and a turn {costs['turn']:.1f}")
-    model = _model(request, costs, window, ahead, source)
+    model = _model(request, costs, shares, window, source)
     return Found(model, points, [simulated(p.request, model) for p in points])
 
 
+def _nearest(cost: float, missing: Callable[[float], float], share: int) -> float:
+    """Return a cost near this one with which the least is missing; what is may jump as the cost moves."""
+    best, least, part = cost, missing(cost), 1.0
+    for _ in range(CORRECTIONS):
+        tried = max(0.0, best + part * least / share)
+        left = missing(tried)
+        if abs(left) < abs(least):
+            best, least = tried, left
+        else:
+            part /= 2
+    return best
+
+
 def _edge(request: Request, points: Sequence[Point], size: int, lines: bool) -> Point:
-    """Return a run of a size at the first load, of some beyond what is forwarded, that loses packets; else the last."""
-    most = next(p for p in points if p.request.packet_size == size).result["forwarded_gbps"]
-    for factor in BEYOND:
-        edge = _point(replace(request, packet_size=size, rate=f"{factor * most:.2f}Gbps"), lines)
-        if edge.result["loss_percent"] > 1:
-            break
-    return edge
+    """Return a run of a size at a load beyond what is forwarded, or at all that the line carries."""
+    most = next(p for p in points if p.request.packet_size == size).result
+    rate = min(BEYOND * most["forwarded_gbps"], most["offered_gbps"])
+    return _point(replace(request, packet_size=size, rate=f"{rate:.2f}Gbps", warm_up=SETTLED), lines)
 
 
 def _missing(full: Point, other: Report, machine: Mapping[str, Any]) -> float:
@@ -296,8 +350,8 @@ def _source(request: Request, points: Sequence[Point], explained: Sequence[float
 
 
 NOTES = {
-    "cycles": "without waiting for memory; receive and send: halves of what a packet costs",
-    "touches": "DPDK 24.11's driver and the program; window, prefetch_ahead: nearest to full system",
+    "cycles": "without waiting for memory; receive, work and send: shares of what a packet costs, by a profile",
+    "touches": "DPDK 24.11's driver and the program; window: what the reorder buffer holds, nearest to full system",
     "policy": "defaults of DPDK 24.11 and of our command lines",
     "qdma": "what the driver programs",
 }

@@ -1,12 +1,13 @@
 //! A core that runs a cost model: its time, its accesses through the caches, its stores to devices.
 //!
-//! Work goes on behind a load that has not come for as long as the reorder buffer has room, a time of the model; a load that
-//! decides what happens next is waited for. Stores go into the store buffer, whose entries are all that is waited for.
+//! Work goes on behind a load that has not come for a time of the model ([`Window`]); a load that decides what happens next is
+//! waited for. Stores go into the store buffer, whose entries are all that is waited for.
 //!
 //! Left out: fetch, translation, chains of loads that depend on each other.
 
 use crate::cost::CostModel;
 use crate::memory::HostMemory;
+use crate::window::Window;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use wiretime_base::{Clock, Cycles, Ps};
@@ -17,20 +18,12 @@ use wiretime_hw::params::Platform;
 /// The machine as this engine has it.
 pub type Host = Machine<RefCell<Nics<HostMemory>>>;
 
-/// Fractions of a cycle that costs are counted in.
-const FRACTION: f64 = 1024.0;
-
 /// The time of a core and what it waits for.
 pub struct Cpu {
     /// Its number.
     pub index: usize,
     clock: Clock,
-    /// Time in fractions of a cycle.
-    now: u64,
-    /// Loads under way: when work has to wait for each, and when it has come.
-    loads: VecDeque<(u64, Cycles)>,
-    /// In fractions of a cycle.
-    window: u64,
+    window: Window,
     /// Stores that have not left.
     stores: VecDeque<Cycles>,
     buffered: usize,
@@ -45,9 +38,7 @@ impl Cpu {
         Self {
             index,
             clock: Clock::of(p.core.frequency),
-            now: 0,
-            loads: VecDeque::with_capacity(64),
-            window: u64::from(model.touches.window) * FRACTION as u64,
+            window: Window::new(model.touches.window),
             stores: VecDeque::with_capacity(buffered),
             buffered,
             device_write: p.io.mmio_write_latency.ps(),
@@ -55,7 +46,7 @@ impl Cpu {
     }
 
     fn cycle(&self) -> Cycles {
-        Cycles(self.now / FRACTION as u64)
+        self.window.cycle()
     }
 
     /// Its time.
@@ -66,53 +57,34 @@ impl Cpu {
 
     /// So many cycles of work.
     pub fn spend(&mut self, cycles: f64) {
-        self.retire();
-        self.now += (cycles * FRACTION) as u64;
-    }
-
-    /// Loads that have come go; the first that has not is waited for where work has gone on for too long behind it.
-    fn retire(&mut self) {
-        while let Some(&(until, done)) = self.loads.front() {
-            if done.0 * FRACTION as u64 > self.now {
-                if self.now < until {
-                    return;
-                }
-                self.wait_until(done);
-            }
-            self.loads.pop_front();
-        }
+        self.window.spend(cycles);
     }
 
     /// Its time in fractions of a cycle.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.now
+        self.window.now()
     }
 
     /// How often so many fractions of a cycle pass before `t`.
     #[must_use]
     pub fn rounds_before(&self, t: Ps, round: u64) -> u64 {
-        let end = self.clock.cycle_at_or_after(t).0.saturating_sub(1) * FRACTION as u64;
-        end.saturating_sub(self.now) / round.max(1)
+        self.window.rounds_before(self.clock.cycle_at_or_after(t), round)
     }
 
     /// They pass so often.
     pub fn repeat(&mut self, round: u64, count: u64) {
-        self.now += round * count;
-    }
-
-    fn wait_until(&mut self, t: Cycles) {
-        self.now = self.now.max(t.0 * FRACTION as u64);
+        self.window.repeat(round, count);
     }
 
     /// A load by the instruction at `pc`; `waits`: something depends on it.
     pub fn load(&mut self, host: &mut Host, pc: u64, address: u64, waits: bool) {
-        self.retire();
+        self.window.make_room();
         let (done, _) = host.memory.load(self.index, address, pc, self.cycle());
         if waits {
-            self.wait_until(done);
+            self.window.wait_until(done);
         } else {
-            self.loads.push_back((self.now + self.window, done));
+            self.window.begun(done);
         }
     }
 
@@ -125,7 +97,7 @@ impl Cpu {
     pub fn store(&mut self, host: &mut Host, address: u64) {
         if self.stores.len() >= self.buffered {
             if let Some(first) = self.stores.pop_front() {
-                self.wait_until(first);
+                self.window.wait_until(first);
             }
         }
         let (done, _) = host.memory.store(self.index, address, self.cycle());
@@ -134,14 +106,13 @@ impl Cpu {
 
     /// What has been loaded decides what happens next: all of it is waited for.
     pub fn settle(&mut self) {
-        if let Some(last) = self.loads.drain(..).map(|(_, done)| done).max() {
-            self.wait_until(last);
-        }
+        self.window.settle();
     }
 
-    /// A store to a device.
+    /// A store to a device: it leaves when all that is older has, loads that have not come among it. Work goes on behind it.
     pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: u32) {
-        let t = self.time() + self.device_write;
+        let older = self.window.last().into_iter().chain(self.stores.iter().copied());
+        let t = self.clock.at(older.fold(self.cycle(), Cycles::max)) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
         let mut nics = host.nics.borrow_mut();
         let Nics { slots, cards, books } = &mut *nics;

@@ -169,9 +169,13 @@ impl PollCore {
             }
             Phase::Work(at) if at < burst.len() => {
                 let its = packet(burst, at);
-                ahead(w, burst, at);
+                if at == 0 {
+                    ahead(w, burst, (None, at));
+                }
                 its.iter().enumerate().for_each(|(k, b)| work(w, b, k == 0));
-                *phase = Phase::Work(at + its.len());
+                let next = at + its.len();
+                ahead(w, burst, (Some(at), next));
+                *phase = Phase::Work(next);
             }
             Phase::Work(_) if policy.program == Mode::Receive => {
                 burst.iter().for_each(|b| w.release(b.number));
@@ -275,14 +279,15 @@ fn make(w: &mut Work<'_>, bytes: u32, out: &mut Vec<Buffer>) {
     }
 }
 
-/// First lines of packets that it comes to later are prefetched.
-fn ahead(w: &mut Work<'_>, burst: &[Buffer], at: usize) {
-    let ahead = w.model.touches.prefetch_ahead as usize;
-    if ahead == 0 || w.model.prefetches_received() {
+/// A program that prefetches looks at its packets in groups: as it comes to one, whose first is at `at`, it prefetches first
+/// lines of the next. `before`: where the packet before that one begins.
+fn ahead(w: &mut Work<'_>, burst: &[Buffer], (before, at): (Option<usize>, usize)) {
+    let group = w.model.touches.prefetch_ahead as usize;
+    if group == 0 || w.model.prefetches_received() || before.is_some_and(|b| b / group == at / group) {
         return;
     }
-    let from = if at == 0 { 0 } else { at + ahead };
-    for b in burst.iter().take(at + ahead + 1).skip(from) {
+    let from = if before.is_some() { at / group + 1 } else { 0 } * group;
+    for b in burst.iter().take((at / group + 2) * group).skip(from) {
         w.cpu.prefetch(w.host, w.pool.data(b.number));
     }
 }

@@ -28,6 +28,7 @@ fn loaded(size: u32, queues: u32, rate: &str) -> RunSettings {
 fn plain(model: &str, cycles: f64) -> CostModel {
     let mut m = common::model(model);
     (m.cycles.empty_poll, m.cycles.turn, m.cycles.receive, m.cycles.send) = (20.0, 0.0, cycles / 2.0, cycles / 2.0);
+    m.cycles.work = 0.0;
     m.touches.payload = Payload::None;
     (m.touches.writes_header, m.touches.prefetch_ahead, m.touches.window) = (false, 0, 1000);
     (m.touches.received_lines, m.touches.posted_lines, m.touches.released_lines) = (0, 0, 0);
@@ -130,6 +131,19 @@ fn a_faster_core_a_cache_for_devices_and_a_smaller_ring_do_what_they_should() {
     (small.policy.receive_ring, small.policy.transmit_ring) = (128, 128);
     let latency = |m: &CostModel| number(&run(&usual, &loaded(64, 1, "60Gbps"), m).unwrap()["latency_ns"], "mean");
     assert!(latency(&small) < latency(&m));
+}
+
+/// However much work goes on behind it, a packet is not sent before what is older has come: its descriptor, from DRAM.
+#[test]
+fn a_doorbell_leaves_after_older_loads() {
+    let [near_memory, far_memory] = ["20ns", "220ns"].map(|latency| {
+        let mut p = machine(Interface::I82599, 1);
+        p.dram.controller_latency = latency.parse().unwrap();
+        p
+    });
+    let m = plain("testpmd-82599", 60.0);
+    let latency = |p: &Platform| number(&run(p, &loaded(64, 1, "100Mbps"), &m).unwrap()["latency_ns"], "mean");
+    near(latency(&far_memory) - latency(&near_memory), 200.0, 0.1);
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl Pair {
         w.look();
         let at = self.rings[1] + u64::from(entry) * DESCRIPTOR;
         // What is in it is guessed: it is done nearly always.
-        w.cpu.load(w.host, touch::ENTRY, at, false);
+        w.cpu.load(w.host, touch::REPORT, at, false);
         if w.memory.bytes::<1>(at + 12)[0] & 1 == 0 {
             return false;
         }
@@ -304,8 +304,9 @@ impl PollDriver for Pair {
                 w.cpu.load(w.host, touch::ENTRY, at, false);
             } else if self.burst % GROUP == 0 {
                 // Four at a time, also where they are in two lines and the second has not been written.
-                for entry in [self.next, (self.next + GROUP - 1) % self.entries[0]] {
-                    w.cpu.load(w.host, touch::ENTRY, self.rings[0] + u64::from(entry) * DESCRIPTOR, false);
+                for (pc, entry) in [touch::ENTRY, touch::LAST].into_iter().zip([self.next, self.next + GROUP - 1]) {
+                    let entry = u64::from(entry % self.entries[0]);
+                    w.cpu.load(w.host, pc, self.rings[0] + entry * DESCRIPTOR, false);
                 }
             }
             let Some(found) = self.family.received(w.memory.bytes(at)) else {

@@ -69,6 +69,10 @@ impl Work<'_> {
 pub mod touch {
     /// An entry of a ring, a status.
     pub const ENTRY: u64 = 0x100;
+    /// The last entry of several that are looked at together.
+    pub const LAST: u64 = 0x140;
+    /// An entry that reports what has been sent.
+    pub const REPORT: u64 = 0x180;
     /// A buffer's record.
     pub const RECORD: u64 = 0x200;
     /// Bytes of a packet.
