@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from wiretime.study.show import span
 
 SIZES = ("64", "128", "256", "512", "1024", "1518", "imix")
 # How long after the last change what is picked is checked; how often the page looks for news.
-SETTLED_SECONDS, LOOK_SECONDS = 0.3, 0.4
+SETTLED_SECONDS, TICK_SECONDS, LOOK_SECONDS = 0.3, 0.1, 0.4
 WIDTH = 400
 # Command lines that are shown of many points: all of an experiment have one together.
 LINES_MAX = 4
@@ -66,7 +67,8 @@ class Row:
                 self.name.classes("w-3/5").props("dense data-test=parameter")
                 self.values = ui.input("value, value, ...", on_change=pane.changed)
                 self.values.classes("w-2/5").props("dense data-test=values")
-                ui.button(icon="close", on_click=lambda: pane.drop(self)).props("flat round dense size=sm")
+                close = ui.button(icon="close", on_click=lambda: pane.drop(self))
+                close.props("flat round dense size=sm data-test=drop")
             self.about = ui.label().classes("text-xs text-grey-7")
 
     def _named(self) -> None:
@@ -85,11 +87,13 @@ class FormPane:
     def __init__(self, lab: work.Lab, jobs: int, begun: Callable[[work.Experiment], None]):
         self.lab, self.jobs, self.begun = lab, jobs, begun
         self.rows: list[Row] = []
-        self.timer: ui.timer | None = None
+        # When something was picked last that is not checked yet.
+        self.touched: float | None = None
         # Whose usual rate is shown.
         self.shown = ""
         self._build()
         self.changed()
+        ui.timer(TICK_SECONDS, self._settle)
 
     def _build(self) -> None:
         programs = {a.name: f"{a.name}: {a.summary}" for a in apps.APPS.values()}
@@ -175,12 +179,14 @@ class FormPane:
             self.shown = wanted.app
             self.rate.props(f'placeholder="{apps.get(wanted.app).rate}"')
         self.start.disable()
-        if self.timer is not None:
-            self.timer.cancel()
-        self.timer = ui.timer(SETTLED_SECONDS, self._check, once=True)
+        self.touched = time.monotonic()
 
-    async def _check(self) -> None:
-        wanted = self.read()
+    async def _settle(self) -> None:
+        if self.touched is not None and time.monotonic() - self.touched >= SETTLED_SECONDS:
+            self.touched = None
+            await self._check(self.read())
+
+    async def _check(self, wanted: form.Form) -> None:
         for row in self.rows:
             row.describe()
         try:
@@ -189,7 +195,7 @@ class FormPane:
             self.error.text, self.count.text = str(e), ""
             self.line.show("")
             return
-        if found is None:  # the server ends
+        if found is None or self.touched is not None:  # the server ends; something else is picked by now
             return
         points, seconds = found
         self.error.text = ""
