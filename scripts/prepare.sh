@@ -60,14 +60,15 @@ missing_packages() {
 system_packages() {
     [ -n "$(missing_packages "$@")" ] || return 0
     have apt-get || fail "this is no Debian; install by hand:" $(missing_packages "$@")
-    as_root apt-get update -qq || fail "apt-get update failed: is the package archive reachable?"
+    as_root apt-get update -qq ||
+        fail "apt-get update failed: is the package archive reachable? Missing here:" $(missing_packages "$@")
     # Asked again: what the archive offers was not known before.
     list=$(missing_packages "$@" | tr '\n' ' ')
     say "installing system packages: $list"
     # shellcheck disable=SC2086 # a list of words
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $list >/dev/null ||
         fail "apt-get install failed: $list"
-    rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
+    [ -d bundle/cache ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
 }
 
 python_environment() {
@@ -110,7 +111,8 @@ python_environment() {
 bundled_extension() {
     cp bundle/_native.abi3.so python/wiretime/
     echo "$PWD/python" >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/wiretime.pth"
-    printf '#!%s\nfrom wiretime.__main__ import main\nmain()\n' "$PWD/.venv/bin/python" >.venv/bin/wiretime
+    # Guarded: processes that it starts read it again.
+    printf '#!%s\nfrom wiretime.__main__ import main\nif __name__ == "__main__":\n    main()\n' "$PWD/.venv/bin/python" >.venv/bin/wiretime
     chmod +x .venv/bin/wiretime
 }
 

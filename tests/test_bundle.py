@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -76,3 +78,35 @@ def test_a_damaged_part_of_a_bundle_is_not_taken(tmp_path: Path) -> None:
     (part / "file").write_text("other")
     with pytest.raises(WiretimeError, match="is damaged: unpack the archive anew"):
         bundle._copied(part, work)
+
+
+SPAWNS = """
+import multiprocessing
+
+def nothing():
+    pass
+
+def main():
+    process = multiprocessing.get_context("spawn").Process(target=nothing)
+    process.start()
+    process.join()
+    print("ended with", process.exitcode)
+"""
+
+
+def test_the_command_of_a_bundle_can_start_processes(tmp_path: Path) -> None:
+    """They read the script again, which must not do its work again: sweeps, explanations and the lab start some."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "_native.abi3.so").write_bytes(b"")
+    package = tmp_path / "python" / "wiretime"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(SPAWNS)
+    script = f". {paths.REPOSITORY}/scripts/prepare.sh; bundled_extension"
+    subprocess.run(["sh", "-ec", script], cwd=tmp_path, check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(tmp_path / ".venv/bin/wiretime")], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert done.stdout == "ended with 0\n", done.stderr

@@ -193,8 +193,8 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
     setup = runs.check(request)
     ring = setup.command.ring
     packet, line = costs["packet"], costs.get("line", 0.0)
-    # Shares are of all that a packet of a full burst costs, its line and its part of the turn with it: those are the
-    # program's and everybody's, and apart.
+    # Shares are of a packet and its line. Its part of the turn is in the profile, too, and is left out: receiving and
+    # sending come out up to a sixth too small, and work as much too large.
     whole = packet + line
     receive, send = (min(packet, whole * share) for share in (shares.receive, shares.send))
     scale = min(1.0, packet / max(receive + send, 1e-9))
@@ -283,7 +283,6 @@ def make(request: Request, tell: Tell) -> Found:
     tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
     pace = ideal[0].instructions / ideal[0].cycles
     entries = machine["core"]["rob_entries"]
-    # Not far beyond what is forwarded: there what is dropped counts, too.
     edges = [(_edge(request, points, SMALL, lines), "packet", 1)]
     if lines:
         edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
@@ -350,7 +349,7 @@ def _source(request: Request, points: Sequence[Point], explained: Sequence[float
 
 
 NOTES = {
-    "cycles": "without waiting for memory; receive, work and send: shares of what a packet costs, by a profile",
+    "cycles": "without waiting for memory; receive, work, send: shares of a packet's cost, or halves of it",
     "touches": "DPDK 24.11's driver and the program; window: what the reorder buffer holds, nearest to full system",
     "policy": "defaults of DPDK 24.11 and of our command lines",
     "qdma": "what the driver programs",

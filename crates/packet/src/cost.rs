@@ -86,7 +86,7 @@ pub struct Touches {
     /// The same, that are read to give a buffer back.
     #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
     pub released_lines: u32,
-    /// Packets of a burst by which a prefetch of a packet's first line is ahead of the work on it; 0: none; a whole burst: as
+    /// Packets of a group: as work on one begins, first lines of the next are prefetched. 0: none are; a whole burst and more: as
     /// packets are received.
     #[schemars(range(min = 0, max = 4096), extend("unit" = "packets"))]
     pub prefetch_ahead: u32,

@@ -109,10 +109,15 @@ impl Cpu {
         self.window.settle();
     }
 
+    /// When all that has begun has come or left.
+    fn all_older(&self) -> Cycles {
+        let under_way = self.window.last().into_iter().chain(self.stores.iter().copied());
+        under_way.fold(self.cycle(), Cycles::max)
+    }
+
     /// A store to a device: it leaves when all that is older has, loads that have not come among it. Work goes on behind it.
     pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: u32) {
-        let older = self.window.last().into_iter().chain(self.stores.iter().copied());
-        let t = self.clock.at(older.fold(self.cycle(), Cycles::max)) + self.device_write;
+        let t = self.clock.at(self.all_older()) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
         let mut nics = host.nics.borrow_mut();
         let Nics { slots, cards, books } = &mut *nics;
@@ -135,5 +140,27 @@ impl Cpu {
         let mut nics = host.nics.borrow_mut();
         let entry = ring.entry_at(u64::from(entry) * u64::from(ring.entry));
         nics.books.polled_again(port, entry, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What goes to a device leaves after loads that have not come, and after stores, however much work is done behind them.
+    #[test]
+    fn a_doorbell_waits_for_what_is_older() {
+        let p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("ours");
+        let model: CostModel = toml::from_str(include_str!("../../../models/testpmd-82599.toml")).expect("ours");
+        let mut cpu = Cpu::new(1, &model, &p);
+        cpu.spend(20.0);
+        assert_eq!(cpu.all_older(), Cycles(20));
+        cpu.window.begun(Cycles(300));
+        cpu.spend(10.0);
+        assert_eq!((cpu.cycle(), cpu.all_older()), (Cycles(30), Cycles(300)));
+        cpu.stores.push_back(Cycles(310));
+        assert_eq!(cpu.all_older(), Cycles(310));
+        cpu.spend(400.0);
+        assert!(cpu.all_older() == cpu.cycle() && cpu.cycle() > Cycles(310));
     }
 }

@@ -133,19 +133,6 @@ fn a_faster_core_a_cache_for_devices_and_a_smaller_ring_do_what_they_should() {
     assert!(latency(&small) < latency(&m));
 }
 
-/// However much work goes on behind it, a packet is not sent before what is older has come: its descriptor, from DRAM.
-#[test]
-fn a_doorbell_leaves_after_older_loads() {
-    let [near_memory, far_memory] = ["20ns", "220ns"].map(|latency| {
-        let mut p = machine(Interface::I82599, 1);
-        p.dram.controller_latency = latency.parse().unwrap();
-        p
-    });
-    let m = plain("testpmd-82599", 60.0);
-    let latency = |p: &Platform| number(&run(p, &loaded(64, 1, "100Mbps"), &m).unwrap()["latency_ns"], "mean");
-    near(latency(&far_memory) - latency(&near_memory), 200.0, 0.1);
-}
-
 #[test]
 fn what_a_device_cannot_do_is_refused() {
     let mut m = common::model("testpmd-82599");

@@ -25,17 +25,19 @@ def lab_command(
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
 ) -> None:
     """Experiments in the browser: pick, run, watch, explain, compare; each is a study with its command line."""
-    from wiretime.lab import work  # which loads what pages are made with
+    # They load what studies and pages are made with.
+    from wiretime.lab import work
     from wiretime.lab.page import serve
     from wiretime.study.show import jobs_of
 
+    if not 0 < port < 1 << 16:
+        raise WiretimeError(f"--port {port}: must be from 1 to {(1 << 16) - 1}")
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-    except (OSError, OverflowError) as e:
-        reason = e.strerror if isinstance(e, OSError) else "must be from 0 to 65535"
-        raise WiretimeError(f"--host {host} --port {port}: {reason}") from None
+    except OSError as e:
+        raise WiretimeError(f"--host {host} --port {port}: {e.strerror}") from None
     count = jobs_of(jobs)
     lab = work.Lab(folder, count)
     notes.print(f"http://{host}:{port}  experiments are in {folder}; Ctrl-C ends", highlight=False, soft_wrap=True)

@@ -14,6 +14,8 @@ from wiretime.models import Report
 from wiretime.study import metrics
 from wiretime.study.folder import PLAN
 
+# What is shown before anything is.
+NOTHING = object()
 GRID = "w-full grid grid-cols-1 xl:grid-cols-2 gap-4"
 
 
@@ -76,7 +78,7 @@ class Details:
         # Which of its points, and which metric is drawn.
         self.index, self.metric = 0, ""
         # What was shown last; what changes while it runs, to be brought up to date in place.
-        self.shown: Any = None
+        self.shown: Any = NOTHING
         self.bars: dict[int, tuple[ui.linear_progress, ui.label]] = {}
         self.trials: tuple[work.Under, ui.echart] | None = None
         self.element = ui.column().classes("w-full gap-3")
@@ -84,7 +86,7 @@ class Details:
     def show(self, experiment: work.Experiment | None) -> None:
         """Show an experiment as it is."""
         if experiment is not self.experiment:
-            self.experiment, self.index, self.metric, self.shown = experiment, 0, "", None
+            self.experiment, self.index, self.metric, self.shown = experiment, 0, "", NOTHING
         now = self._state()
         if now != self.shown:
             self.shown = now
@@ -102,7 +104,7 @@ class Details:
         return ([p.state for p in points], self.index, self.metric, bool(at.trials), told and told.running)
 
     def _rebuild(self) -> None:
-        self.shown = None
+        self.shown = NOTHING
         self.show(self.experiment)
 
     def _build(self) -> None:

@@ -85,7 +85,7 @@ def _ordered(values: Sequence[Value]) -> list[Value]:
 def _typed(text: str) -> Value:
     """Return a value as a plan has it."""
     text = text.strip()
-    return int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)
+    return int(text) if text.isascii() and text.isdigit() else {"true": True, "false": False}.get(text, text)
 
 
 def plan(form: Form, name: str) -> Plan:

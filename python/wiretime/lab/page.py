@@ -211,10 +211,10 @@ class FormPane:
         try:
             experiment = await run.io_bound(self.lab.begin, self.read())
         except WiretimeError as e:
-            self.error.text = str(e)
+            ui.notify(str(e), type="negative")
             return
         finally:
-            self.start.enable()
+            self.changed()  # it is enabled once what is picked by now has been looked at
         if experiment is not None:
             self.begun(experiment)
 

@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import signal
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -100,12 +102,29 @@ def _work(pipe: Connection, parent: int, task: Task) -> None:
     pipe.send(("over", reason))
 
 
+def _explain(pipe: Connection, parent: int, task: Task, jobs: int) -> None:
+    """Run what the counters of a run suggest to change, and tell the parent what came of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Through the clean-up: there is a folder for the time being, and a pool.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    vm.die_with_parent(parent, signal.SIGTERM)
+    result, settings = task.result, dict(task.point.settings)
+    try:
+        assert result is not None
+        told = explain.told(*explain.measure(settings, explain.changes(result, settings), jobs))
+        files.replace(task.folder / EXPLAINED, json.dumps(told) + "\n")
+    except (WiretimeError, OSError) as e:
+        told = [f"This cannot be found out: {e}"]
+    pipe.send(("over", told))
+
+
 @dataclass
 class Explanation:
     """What would move a run: how far that is, or what was found."""
 
     running: bool = True
     sentences: list[str] = field(default_factory=list)
+    process: BaseProcess | None = None
 
 
 class Lab:
@@ -117,8 +136,11 @@ class Lab:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise WiretimeError(f"--folder {folder}: {e.strerror}") from None
+        self.jobs = jobs
         self._workers = ThreadPoolExecutor(jobs, "point")
         self._lock = threading.Lock()
+        # Of the folders of points: one is run once at a time, whichever experiments share it.
+        self._folders: dict[Path, threading.Lock] = {}
         self._closed = False
         # Goes up whenever something has changed.
         self.version = 0
@@ -141,58 +163,82 @@ class Lab:
         self.experiments.append(Experiment(study, points))
 
     def begin(self, wanted: form.Form) -> Experiment:
-        """Make an experiment of what is picked, and run it; a point that another has run is not run again."""
-        with self._lock:
-            number = max([0, *(_number(path) for path in self.folder.glob("lab-*"))]) + 1
-            path = self.folder / f"lab-{number}"
-            study = Study(form.plan(wanted, path.name), path.name, path, f"../{POOL}")
-            study.prepare(resume=False)
+        """Make an experiment of what is picked, and run it; a point that another has run is not run again.
+
+        Raises where what is picked cannot be.
+        """
+        form.check(wanted)
+        path = self._new_folder()
+        study = Study(form.plan(wanted, path.name), path.name, path, f"../{POOL}")
+        study.prepare(resume=False)
+        study.store()
         made = Experiment(study, [Under(t, "done" if t.finished else "waits") for t in study.tasks])
-        self.experiments.insert(0, made)
-        self._go(made)
+        with self._lock:
+            self.experiments.insert(0, made)
+            self._go(made)
         return made
 
+    def _new_folder(self) -> Path:
+        number = max([0, *(_number(path) for path in self.folder.glob("lab-*"))])
+        while True:
+            number += 1
+            with suppress(FileExistsError):
+                path = self.folder / f"lab-{number}"
+                path.mkdir()
+                return path
+
     def go_on(self, experiment: Experiment) -> None:
-        """Run the points that were stopped or have failed."""
-        for under in experiment.points:
-            if under.state in ("stopped", "failed"):
-                under.state, under.reason, under.progress = "waits", None, {}
-                under.trials = []
-        self._go(experiment)
+        """Run the points that were stopped or have failed, once their processes are gone."""
+        with self._lock:
+            if experiment not in self.experiments:
+                return
+            for under in experiment.points:
+                if under.state in ("stopped", "failed") and under.process is None:
+                    under.state, under.reason, under.progress = "waits", None, {}
+                    under.trials = []
+            self._go(experiment)
 
     def _go(self, experiment: Experiment) -> None:
+        """Have what waits of an experiment run; the lock is held."""
         self.version += 1
-        experiment.study.store()
         for under in experiment.points:
             if under.state == "waits":
                 self._workers.submit(self._run, experiment, under)
 
     def _run(self, experiment: Experiment, under: Under) -> None:
         with self._lock:
+            folder = self._folders.setdefault(under.task.folder, threading.Lock())
+        with folder:
+            try:
+                self._run_alone(under)
+                if not self._closed:
+                    with self._lock:
+                        experiment.study.store()
+            except Exception as e:  # a full disk, no more processes: said where the user looks
+                under.reason = f"{type(e).__name__}: {e}"
+                under.state = "failed"
+            finally:
+                under.process = None
+                self.version += 1
+
+    def _run_alone(self, under: Under) -> None:
+        with self._lock:
             if under.state != "waits" or self._closed:
                 return
             if under.task.finished:  # by another experiment
                 under.state = "done"
-                self.version += 1
                 return
-            here, there = multiprocessing.Pipe(duplex=False)
-            spawn = multiprocessing.get_context("spawn")
-            process = spawn.Process(target=_work, args=(there, os.getpid(), under.task), name="point")
-            process.start()
-            there.close()
+            here, process = _started(_work, under.task)
             under.process, under.state = process, "runs"
             self.version += 1
         over = self._hear(here, under)
         process.join()
         with self._lock:
-            under.process = None
             if under.state == "runs":
-                under.reason = over if over is not None else under.reason
+                under.reason = over
                 under.state = "done" if under.task.finished else "failed"
                 if under.state == "failed" and under.reason is None:
                     under.reason = f"its process ended with status {process.exitcode}"
-            experiment.study.store()
-            self.version += 1
 
     def _hear(self, pipe: Connection, under: Under) -> str | None:
         """Take in what a point tells until it is over; returns why it failed, where it did."""
@@ -227,9 +273,11 @@ class Lab:
     def remove(self, experiment: Experiment) -> None:
         """Forget an experiment; its points stay, for others that share them."""
         self.stop(experiment)
-        self.experiments.remove(experiment)
-        shutil.rmtree(experiment.study.path, ignore_errors=True)
-        self.version += 1
+        with self._lock:
+            if experiment in self.experiments:
+                self.experiments.remove(experiment)
+                shutil.rmtree(experiment.study.path, ignore_errors=True)
+                self.version += 1
 
     def explanation(self, task: Task) -> Explanation | None:
         """Return what is known of what would move a run."""
@@ -241,25 +289,43 @@ class Lab:
     def explain(self, task: Task) -> None:
         """Run what the counters of a run suggest to change, and say what came of it."""
         found = self.explanations[task.folder] = Explanation()
-        self._workers.submit(self._explain, task, found)
+        self._workers.submit(self._explained, task, found)
 
-    def _explain(self, task: Task, found: Explanation) -> None:
-        result, settings = task.result, dict(task.point.settings)
+    def _explained(self, task: Task, found: Explanation) -> None:
+        told = ["This could not be found out: its process ended."]
         try:
-            assert result is not None
-            told = explain.told(*explain.measure(settings, explain.changes(result, settings), None))
-            files.replace(task.folder / EXPLAINED, json.dumps(told) + "\n")
-        except WiretimeError as e:
-            told = [f"This cannot be found out: {e}"]
-        found.sentences, found.running = told, False
-        self.version += 1
+            with self._lock:
+                if self._closed:
+                    return
+                here, found.process = _started(_explain, task, self.jobs)
+            with here, suppress(EOFError, OSError):
+                _, told = here.recv()
+            found.process.join()
+        except Exception as e:
+            told = [f"This could not be found out: {type(e).__name__}: {e}"]
+        finally:
+            found.sentences, found.running, found.process = told, False, None
+            self.version += 1
 
     def close(self) -> None:
         """End all that runs."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            explaining = [e.process for e in self.explanations.values() if e.process is not None]
+        for process in explaining:
+            process.terminate()
         for experiment in self.experiments:
             self.stop(experiment)
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+def _started(do: Callable[..., None], task: Task, *more: Any) -> tuple[Connection, BaseProcess]:
+    """Start a process that does something with a point; returns where it tells, and it."""
+    here, there = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(target=do, args=(there, os.getpid(), task, *more))
+    process.start()
+    there.close()
+    return here, process
 
 
 def _number(path: Path) -> int:
