@@ -89,7 +89,7 @@ class Estimate:
         if unit:
             shown = number if unit.endswith("B") else float(f"{number:.{DIGITS}g}")
             return f"{shown:g}{unit}"
-        bounds = _known()[self.parameter]
+        bounds = platforms.by_name()[self.parameter]
         return int(min(max(round(number), bounds.get("minimum", 0)), bounds.get("maximum", 1 << 62)))
 
     @property
@@ -99,11 +99,6 @@ class Estimate:
             others = [choice for choice in self.rule.choices if choice != self.value]
             return (others[0], others[-1]) if others else (self.value, self.value)
         return self.at(0.0), self.at(1.0)
-
-
-@cache
-def _known() -> Mapping[str, Mapping[str, Any]]:
-    return dict(platforms.parameters())
 
 
 def _parts(value: float | str) -> tuple[float, str]:

@@ -323,7 +323,7 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
     if takes and ring not in settings:
         for size, times in ((4 * RING, "four times"), (RING // 4, "a quarter of")):
             suggest(0.2, f"{times} the receive descriptors", {ring: size})
-    known = dict(platforms.parameters())
+    known = platforms.by_name()
     return [
         c
         for _, c in sorted(found, key=lambda f: -f[0])

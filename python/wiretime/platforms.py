@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def parameters(node: Mapping[str, Any] | None = None, prefix: str = "") -> Itera
             yield from parameters(child, f"{key}.")
         else:
             yield key, child
+
+
+@cache
+def by_name() -> Mapping[str, Mapping[str, Any]]:
+    """Return the schema of every parameter by its dotted name."""
+    return dict(parameters())
 
 
 def names() -> list[str]:
@@ -132,7 +139,7 @@ def _complete(node: Mapping[str, Any], table: Any, key: str, source: str) -> Non
 
 
 def _check(table: Table, source: str) -> Table:
-    known = dict(parameters())
+    known = by_name()
     for key, value in _leaves(table):
         name = NUMBER.sub("", key)
         if name not in known:
@@ -165,7 +172,7 @@ def ports(platform: Mapping[str, Any]) -> int:
 
 def ports_max() -> int:
     """Return the most ports that a machine can have."""
-    return int(dict(parameters())["nic.ports"]["maximum"])
+    return int(by_name()["nic.ports"]["maximum"])
 
 
 def interfaces(platform: Mapping[str, Any]) -> list[str]:
@@ -250,7 +257,7 @@ def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Ta
     resolved = _check(table, str(path))
     if not changes and cards is None:
         return resolved
-    known = dict(parameters())
+    known = by_name()
     _plug(table, cards)
     for change in changes:
         key, equals, text = change.partition("=")
@@ -276,7 +283,7 @@ def difference(first: str, second: str) -> RichTable:
         table.add_column(name, no_wrap=True)
     table.add_column("meaning")
     a, b = dict(flatten(load(first))), dict(flatten(load(second)))
-    known = dict(parameters())
+    known = by_name()
     for key in dict.fromkeys([*a, *b]):
         if a.get(key) != b.get(key) and key not in ("name", "description"):
             node = known[NUMBER.sub("", key)]

@@ -24,7 +24,7 @@ PALETTE = (*COLOURS[:-1], "#332288", "#44AA99", "#999933", "#882255", "#DDCC77",
 POINTS_MAX = 600
 
 
-def _chart(title: str, x: Options, y: Options, series: Sequence[Options], **more: Any) -> Options:
+def _chart(title: str, x: Options, y: Options, series: Sequence[Options]) -> Options:
     """Return a chart with named axes and a legend where it has several series."""
     several = len(series) > 1
     return {
@@ -37,8 +37,17 @@ def _chart(title: str, x: Options, y: Options, series: Sequence[Options], **more
         "xAxis": {"nameLocation": "middle", "nameGap": 26, **x},
         "yAxis": {"nameLocation": "end", "nameTextStyle": {"align": "left"}, **y},
         "series": list(series),
-        **more,
     }
+
+
+def _two_scales(chart: Options, left: Options, right: Options) -> Options:
+    """Return a chart with a second scale at its right; both are told above it."""
+    chart["yAxis"] = [
+        {"type": "value", "nameTextStyle": {"align": "left"}, **left},
+        {"type": "value", "splitLine": {"show": False}, **right},
+    ]
+    chart["grid"]["top"] = 84
+    return chart
 
 
 def over_axis(study: Study, axis: str, metric: str) -> Options:
@@ -87,12 +96,7 @@ def trials(found: Sequence[Mapping[str, Any]]) -> Options:
             {"name": "loss, %", "type": "line", "symbolSize": 6, "yAxisIndex": 1, "data": loss},
         ],
     )
-    chart["yAxis"] = [
-        {"type": "value", "name": "forwarded, Gb/s", "scale": True, "nameTextStyle": {"align": "left"}},
-        {"type": "value", "name": "loss, %", "min": 0, "splitLine": {"show": False}},
-    ]
-    chart["grid"]["top"] = 84
-    return chart
+    return _two_scales(chart, {"name": "forwarded, Gb/s", "scale": True}, {"name": "loss, %", "min": 0})
 
 
 Runs = Mapping[str, Report]
@@ -109,18 +113,21 @@ def fates(runs: Runs) -> Options:
         fate["under way"] = cohort["offered"] - sum(fate.values())
         for name, n in fate.items():
             shares.setdefault(name, []).append(round(100 * n / offered, 3))
-    series = [
-        {"name": name, "type": "bar", "stack": "all", "data": values, "barMaxWidth": 36}
-        for name, values in shares.items()
-        if any(values)
-    ]
-    return _lying("what became of the packets, %", list(runs), series, 100)
+    return _lying("what became of the packets, %", list(runs), shares, 100)
 
 
-def _lying(title: str, names: Sequence[str], series: Sequence[Options], most: float | None = None) -> Options:
-    """Return bars that lie, the first on top."""
+Parts = Mapping[str, Sequence[float]]
+
+
+def _lying(title: str, names: Sequence[str], parts: Parts, most: float | None = None) -> Options:
+    """Return bars that lie, the first on top, each of the parts that any of them has."""
     upper = {"max": most} if most is not None else {}
     places = {"type": "category", "data": list(names), "inverse": True}
+    series = [
+        {"name": name, "type": "bar", "stack": "all", "data": list(values), "barMaxWidth": 36}
+        for name, values in parts.items()
+        if any(values)
+    ]
     chart = _chart(title, {"type": "value", **upper}, places, series)
     chart["tooltip"] = {"trigger": "item"}
     chart["legend"]["show"] = True
@@ -161,13 +168,8 @@ def hops(runs: Runs) -> Options:
     """Return where the packets of runs spent their time, on average."""
     names = dict.fromkeys(hop["name"] for r in runs.values() for hop in r["latency_hops_ns"])
     means = {name: {hop["name"]: hop["mean"] for hop in r["latency_hops_ns"]} for name, r in runs.items()}
-    series = [
-        {"name": hop, "type": "bar", "stack": "all", "barMaxWidth": 36,
-         "data": [round(means[run].get(hop, 0.0), 1) for run in runs]}
-        for hop in names
-        if any(means[run].get(hop, 0.0) for run in runs)
-    ]  # fmt: skip
-    return _lying("latency by hop, mean, ns", list(runs), series)
+    parts = {hop: [round(means[run].get(hop, 0.0), 1) for run in runs] for hop in names}
+    return _lying("latency by hop, mean, ns", list(runs), parts)
 
 
 def cycles(runs: Runs) -> Options:
@@ -179,15 +181,9 @@ def cycles(runs: Runs) -> Options:
         sums[name] = {s.name: sum(core[s.name] for core in cores) / n for s in stalls()}
     whole = {name: max(sum(causes.values()), 1e-9) for name, causes in sums.items()}
     shown = [s.name for s in stalls() if any(sums[run][s.name] >= SMALL * whole[run] for run in runs)]
-    series = [
-        {"name": cause.replace("_", " "), "type": "bar", "stack": "all", "barMaxWidth": 36,
-         "data": [round(sums[run][cause], 2) for run in runs]}
-        for cause in shown
-    ]  # fmt: skip
-    rest = [round(whole[run] - sum(sums[run][c] for c in shown), 2) for run in runs]
-    if any(rest):
-        series.append({"name": "other", "type": "bar", "stack": "all", "barMaxWidth": 36, "data": rest})
-    return _lying("cycles a packet, by cause", list(runs), series)
+    parts = {cause.replace("_", " "): [round(sums[run][cause], 2) for run in runs] for cause in shown}
+    parts["other"] = [round(whole[run] - sum(sums[run][c] for c in shown), 2) for run in runs]
+    return _lying("cycles a packet, by cause", list(runs), parts)
 
 
 def occupancy(result: Report) -> Options:
@@ -204,9 +200,4 @@ def occupancy(result: Report) -> Options:
              "data": curve}
         )  # fmt: skip
     chart = _chart("how full FIFO and rings were", {"type": "value", "name": "us"}, {"type": "value"}, series)
-    chart["yAxis"] = [
-        {"type": "value", "name": "descriptors", "nameTextStyle": {"align": "left"}},
-        {"type": "value", "name": "bytes", "splitLine": {"show": False}},
-    ]
-    chart["grid"]["top"] = 84
-    return chart
+    return _two_scales(chart, {"name": "descriptors"}, {"name": "bytes"})

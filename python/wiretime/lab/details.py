@@ -208,15 +208,16 @@ class Details:
             command(task.point.command())
             if (reason := under.reason or task.failed) is not None and not task.finished:
                 ui.label(reason).classes("text-negative").props("data-test=reason")
-            if under.trials or task.trials:
-                drawn = chart(charts.trials(_trials(under)), 340).props("data-test=trials")
+            if trials := _trials(under):
+                drawn = chart(charts.trials(trials), 340).props("data-test=trials")
                 if under.state == "runs":
                     self.trials = (under, drawn)
-            if task.finished and task.result is None:
+            if not task.finished:
+                return
+            if (result := task.result) is None:
                 self._search(under)
-            elif task.finished:
-                assert task.result is not None
-                self._run(under, task.result)
+            else:
+                self._run(under, result)
 
     def _search(self, under: work.Under) -> None:
         rows = [

@@ -62,7 +62,9 @@ def takes_rate(form: Form) -> bool:
 
 
 def _axes(form: Form) -> dict[str, list[Value]]:
-    sizes: list[Value] = [_typed(size) for size in form.sizes] if takes_sizes(form.app) else [ONE_SIZE[form.measure]]
+    sizes: list[Value] = (
+        [plans.typed(size.strip()) for size in form.sizes] if takes_sizes(form.app) else [ONE_SIZE[form.measure]]
+    )
     if not sizes:
         raise WiretimeError("pick a packet size")
     axes = {SIZES: _ordered(sizes)}
@@ -72,7 +74,7 @@ def _axes(form: Form) -> dict[str, list[Value]]:
             raise WiretimeError(f"{change.parameter}: give a value, or several separated by commas")
         if change.parameter in axes:
             raise WiretimeError(f"{change.parameter}: is there twice")
-        axes[change.parameter] = _ordered([_typed(value) for value in values])
+        axes[change.parameter] = _ordered([plans.typed(value) for value in values])
     return axes
 
 
@@ -80,12 +82,6 @@ def _ordered(values: Sequence[Value]) -> list[Value]:
     """Return values, each once; numbers in their order, as an axis has them."""
     once = list(dict.fromkeys(values))
     return sorted(once, key=lambda v: v if isinstance(v, int) else 0) if all(type(v) is int for v in once) else once
-
-
-def _typed(text: str) -> Value:
-    """Return a value as a plan has it."""
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() else {"true": True, "false": False}.get(text, text)
 
 
 def plan(form: Form, name: str) -> Plan:

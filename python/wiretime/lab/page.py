@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,9 @@ OWN_NIC = ""
 HERE = ("127.0.0.1", "localhost")
 
 
-@cache
-def _parameters() -> dict[str, Any]:
-    return dict(platforms.parameters())
-
-
 def _about(name: str, platform: str, nic: str | None) -> str:
     """Return what a parameter means, its value on a machine, and what it may be."""
-    node = _parameters()[name]
+    node = platforms.by_name()[name]
     try:
         now = dict(platforms.flatten(runs.machine(Request(platform=platform, nic=nic)))).get(name)
     except WiretimeError:
@@ -63,7 +57,9 @@ class Row:
         self.pane = pane
         with ui.column().classes("w-full gap-0") as self.element:
             with ui.row().classes("w-full no-wrap items-end gap-2"):
-                self.name = ui.select(list(_parameters()), label="parameter", with_input=True, on_change=self._named)
+                self.name = ui.select(
+                    list(platforms.by_name()), label="parameter", with_input=True, on_change=self._named
+                )
                 self.name.classes("w-3/5").props("dense data-test=parameter")
                 self.values = ui.input("value, value, ...", on_change=pane.changed)
                 self.values.classes("w-2/5").props("dense data-test=values")

@@ -20,11 +20,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
-from wiretime import explain, files, vm
+from wiretime import explain, files
 from wiretime.errors import WiretimeError
 from wiretime.lab import form
 from wiretime.search import Trial
 from wiretime.study import point as one
+from wiretime.study.execute import worker
 from wiretime.study.folder import POOL, STUDY, Study, Task, open_study
 
 State = Literal["waits", "runs", "done", "failed", "stopped"]
@@ -87,8 +88,7 @@ class Experiment:
 
 def _work(pipe: Connection, parent: int, task: Task) -> None:
     """Run a point, and tell the parent how far it is; goes when that goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    vm.die_with_parent(parent, signal.SIGTERM)
+    worker(parent)
     told = 0.0
 
     def progress(state: Mapping[str, Any]) -> None:
@@ -104,10 +104,9 @@ def _work(pipe: Connection, parent: int, task: Task) -> None:
 
 def _explain(pipe: Connection, parent: int, task: Task, jobs: int) -> None:
     """Run what the counters of a run suggest to change, and tell the parent what came of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Through the clean-up: there is a folder for the time being, and a pool.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    vm.die_with_parent(parent, signal.SIGTERM)
+    worker(parent)
     result, settings = task.result, dict(task.point.settings)
     try:
         assert result is not None
@@ -159,7 +158,7 @@ class Lab:
         except WiretimeError as e:
             self.unreadable[path.name] = str(e)
             return
-        points = [Under(task, *_found(task)) for task in study.tasks]
+        points = [Under(task, _found(task)) for task in study.tasks]
         self.experiments.append(Experiment(study, points))
 
     def begin(self, wanted: form.Form) -> Experiment:
@@ -333,5 +332,5 @@ def _number(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def _found(task: Task) -> tuple[State]:
-    return ("done" if task.finished else "failed" if task.failed is not None else "stopped",)
+def _found(task: Task) -> State:
+    return "done" if task.finished else "failed" if task.failed is not None else "stopped"

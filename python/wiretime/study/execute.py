@@ -59,7 +59,7 @@ Report = Callable[[Task, str | None], None]
 Submission = AbstractContextManager[Callable[[Sequence[Task]], list[Job]]]
 
 
-def _worker(parent: int) -> None:
+def worker(parent: int) -> None:
     """Leave Ctrl-C to the parent, and go when it goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     vm.die_with_parent(parent, signal.SIGTERM)
@@ -67,7 +67,7 @@ def _worker(parent: int) -> None:
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[Callable[[Sequence[Task]], list[Job]]]:
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_worker, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=worker, initargs=(os.getpid(),))
     try:
         yield lambda tasks: [pool.submit(one.execute, t.point, t.platform, t.folder) for t in tasks]
     except BaseException:

@@ -166,7 +166,7 @@ def text_of(value: Value) -> str:
 
 
 def _known() -> list[str]:
-    return [*OPTIONS, *(key for key, _ in platforms.parameters()), "dram"]
+    return [*OPTIONS, *platforms.by_name(), "dram"]
 
 
 def _check_setting(where: str, key: str, measure: str) -> None:
@@ -202,9 +202,9 @@ def _places(
     return found
 
 
-def _typed(text: str) -> Value:
-    """Return a value of the command line as a plan would write it."""
-    return int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)
+def typed(text: str) -> Value:
+    """Return a value of the command line, or of a page, as a plan would write it."""
+    return int(text) if text.isascii() and text.isdigit() else {"true": True, "false": False}.get(text, text)
 
 
 def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
         name, equals, values = text.partition("=")
         if not equals or not values:
             raise WiretimeError(f"--axis {text}: must be NAME=VALUE,VALUE,...")
-        changed["axes"][name] = [_typed(v) for v in values.split(",")]
+        changed["axes"][name] = [typed(v) for v in values.split(",")]
         if isinstance(changed.get("fixed"), dict):
             changed["fixed"] = {k: v for k, v in changed["fixed"].items() if k != name}
     return changed
