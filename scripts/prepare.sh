@@ -42,6 +42,7 @@ missing_packages() {
     if [ "${1:-}" = test ]; then
         have tshark || echo tshark
         have g++ || echo g++
+        have dpkg-source || echo dpkg-dev
         { have chromium && have chromedriver; } || echo chromium chromium-driver
     fi
     if ! rust_is_new_enough; then

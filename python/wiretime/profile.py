@@ -28,7 +28,6 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 from rich.table import Table
 
 from wiretime.errors import WiretimeError
-from wiretime.setup.parts import GUEST
 from wiretime.tables import plain
 
 PAGE = 4096
@@ -166,10 +165,10 @@ def _find_pages(wanted: set[str], files: Iterable[Path]) -> dict[str, tuple[Path
     return found
 
 
-def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[str], extra: Sequence[Path] = ()) -> list[Entry]:
+def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[Path], extra: Sequence[Path] = ()) -> list[Entry]:
     """Return cycles by symbol, most first.
 
-    ``archives`` are those that the guest was made of beside the base, ``extra`` programs that the run added.
+    ``archives`` are those that the guest was made of, ``extra`` programs that the run added.
     """
     kernel = kernel_symbols(console)
     totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
@@ -178,8 +177,8 @@ def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[str], extra
         user = {
             pages[str(p & ~(PAGE - 1))] for v, p, _, _ in raw["blocks"] if v < KERNEL and str(p & ~(PAGE - 1)) in pages
         }
-        for name in ("base", *archives):
-            _unpack(GUEST.folder() / f"{name}.cpio", Path(folder))
+        for archive in archives:
+            _unpack(archive, Path(folder))
         unpacked = [p for p in sorted(Path(folder).rglob("*")) if p.is_file() and not p.is_symlink()]
         place = _find_pages(user, [*extra, *unpacked])
         files = {path: File(path) for path in {path for path, _ in place.values()}}

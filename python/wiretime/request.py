@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wiretime import apps, platforms
+from wiretime.setup.dpdk import DEBIAN
 
 GUEST_LIMIT = "60s"
 # Where the command line calls a field otherwise.
@@ -45,6 +46,8 @@ class Request:
     app_args: str = ""
     app_commands: str | None = None
     kernel_args: str = ""
+    # The build of DPDK that programs use.
+    dpdk: str = DEBIAN
     timestamp_offset: int | None = None
     guest_limit: str = GUEST_LIMIT
     interval: str = "0ns"

@@ -37,6 +37,7 @@ from wiretime.models import Report, TraceSummary
 from wiretime.request import GUEST_LIMIT as GUEST_LIMIT
 from wiretime.request import Request as Request
 from wiretime.request import option_of
+from wiretime.setup import dpdk as builds
 from wiretime.setup import store
 from wiretime.setup.architecture import KERNEL_ARGS_MAX
 from wiretime.setup.parts import GUEST, QEMU
@@ -50,7 +51,7 @@ OTHER = "peer"
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
-OF_A_GUEST = ("app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own")
+OF_A_GUEST = ("app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
 NO_GUEST: dict[str, Any] = {"wiretime": "", "qemu": "", "guest_kernel": "", "packages": {}}
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
@@ -147,7 +148,7 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
 
 def check(r: Request) -> Checked:
     """Check everything that can be wrong before the guest boots."""
-    app = apps.find(r.app, r.own)
+    app = apps.find(r.app, r.own, r.dpdk)
     platform = machine(r)
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
@@ -226,7 +227,7 @@ def check(r: Request) -> Checked:
 
 def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
     """Return what runs in the second host of a run: a machine like the first one's, with a client."""
-    client = peer_of(app)
+    client = replace(peer_of(app), dpdk=app.dpdk)
     asked = load.iperf(r.iperf, setup.platform) if app.traffic == "iperf" else {}
     its = replace(setup, host=OTHER_HOST, client=asked, extra=())
     command = apps.command(client, its)
@@ -261,7 +262,8 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    return vm.Guest(settings, command.texts, app.files, arguments, app.images(platforms.interfaces(platform)))
+    images = app.images(platforms.interfaces(platform))
+    return vm.Guest(settings, command.texts, app.files, arguments, images, app.dpdk)
 
 
 def _layout(seed: int) -> str:
@@ -269,14 +271,15 @@ def _layout(seed: int) -> str:
     return "." * (random.Random(seed).randrange(LAYOUT_PAGES) * 4096)
 
 
-def versions() -> dict[str, Any]:
+def versions(dpdk: str) -> dict[str, Any]:
     """Return what a result depends on besides its configuration."""
     about = {part.name: store.manifest(part.folder()) for part in (QEMU, GUEST)}
+    own = {"dpdk": builds.variant(dpdk).packages} if dpdk != builds.DEBIAN else {}
     return {
         "wiretime": __version__,
         "qemu": about["qemu"]["version"],
         "guest_kernel": about["guest"]["kernel"],
-        "packages": {name: a["packages"] for name, a in about.items()},
+        "packages": {**{name: a["packages"] for name, a in about.items()}, **own},
     }
 
 
@@ -409,7 +412,7 @@ def _result(c: Checked, g: vm.Guest | None, outcome: vm.Outcome, took: Took) -> 
         "schema_version": schemas.schema("result")["properties"]["schema_version"]["const"],
         "app": {"name": app.name, "command": command.text, "role": command.role},
         "configuration": {"platform": c.platform, "run": settings},
-        "versions": versions() if g is not None else {**NO_GUEST, "wiretime": __version__},
+        "versions": versions(app.dpdk) if g is not None else {**NO_GUEST, "wiretime": __version__},
         **engine,
         "program": program_counters(app, outcome.console),
     }
@@ -437,7 +440,7 @@ def _result(c: Checked, g: vm.Guest | None, outcome: vm.Outcome, took: Took) -> 
         "cpu_count": os.cpu_count(),
     }
     entries = (
-        profile.resolve(outcome.message["profile"], outcome.console, g.archives, list(g.files.values()))
+        profile.resolve(outcome.message["profile"], outcome.console, g.images, list(g.files.values()))
         if settings["profile"] and g is not None
         else None
     )

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import wiretime._native as _native
 from wiretime import boots, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
+from wiretime.setup import dpdk as builds
 from wiretime.setup import guest, qemu, store
 from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
@@ -72,7 +73,7 @@ STARTS = ("receiver-ready", "sending")
 class Guest:
     """What runs in the guest: settings of ``/run.conf``, texts and files by path, kernel arguments.
 
-    ``archives`` are those of the image that it needs beside the base.
+    ``archives`` are those of the image that it needs beside the base, ``dpdk`` the build of DPDK that is in them.
     """
 
     settings: Mapping[str, str]
@@ -80,12 +81,17 @@ class Guest:
     files: Mapping[str, Path] = field(default_factory=dict)
     kernel_arguments: Sequence[str] = ()
     archives: Sequence[str] = ()
+    dpdk: str = builds.DEBIAN
+
+    @property
+    def images(self) -> list[Path]:
+        """The files of the archives that it is made of."""
+        return [builds.archive(name, self.dpdk) for name in ("base", *self.archives)]
 
     @cached_property
     def initramfs(self) -> bytes:
         """The archives that it is made of, with the run's own small one behind them."""
-        image = GUEST.folder()
-        base = b"".join((image / f"{name}.cpio").read_bytes() for name in ("base", *self.archives))
+        base = b"".join(image.read_bytes() for image in self.images)
         with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
             stage = Path(folder)
             text = "".join(f"{key}={quote(value)}\n" for key, value in self.settings.items())

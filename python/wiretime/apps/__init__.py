@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from wiretime.apps.kernel import KERNEL
 from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup
 from wiretime.apps.user import Own, user
 from wiretime.errors import WiretimeError, unknown
-from wiretime.setup import store
-from wiretime.setup.parts import GUEST
+from wiretime.setup import dpdk as builds
 
 __all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
@@ -35,17 +34,22 @@ def get(name: str) -> App:
     return APPS[name]
 
 
-def find(name: str, own: Own) -> App:
-    """Return an application by name, or a user's program by its path."""
-    if name in APPS or not ("/" in name or Path(name).is_file()):
-        return get(name)
-    return user(Path(name), own, _libraries)
+def find(name: str, own: Own, dpdk: str = builds.DEBIAN) -> App:
+    """Return an application by name, or a user's program by its path, with a build of DPDK."""
+    known = name in APPS or not ("/" in name or Path(name).is_file())
+    app = get(name) if known else user(Path(name), own, partial(_libraries, dpdk))
+    if dpdk == builds.DEBIAN:
+        return app
+    if not app.on_dpdk:
+        raise WiretimeError(f"--dpdk {dpdk}: {app.name} uses the kernel's stack, and no DPDK")
+    # Raises where there is no such build.
+    return replace(app, dpdk=builds.variant(dpdk).name)
 
 
 @cache
-def _libraries() -> set[str]:
+def _libraries(dpdk: str) -> set[str]:
     """Return the names of what the guest's image holds."""
-    return {Path(name).name for name in store.manifest(GUEST.folder())["links"]}
+    return {Path(name).name for name in builds.links(dpdk)}
 
 
 def words(arguments: str) -> list[str]:

@@ -147,6 +147,14 @@ TOUCHDROP = _own(
     role=lambda _: CONSUMES,
 )
 
+RXFREE = _own(
+    "rxfree",
+    "receives packets and gives their buffers back at once, unread",
+    "the receive path alone, and the buffer pool",
+    (("--free=packet|burst", "one by one by rte_pktmbuf_free (default), or a burst straight into the pool"),),
+    role=lambda _: CONSUMES,
+)
+
 RXPTX = _own(
     "rxptx",
     "receives a burst, works for a given time, sends the burst",
@@ -191,5 +199,5 @@ QDMAFWD = _own(
 )
 
 # What any packets keep busy.
-FORWARDERS = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXPTX)
+FORWARDERS = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXFREE, RXPTX)
 DPDK = (*FORWARDERS, MEMCACHED_DPDK, QDMAFWD)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wiretime import platforms
+from wiretime.setup import dpdk as builds
 
 # ConnectX NICs have one family of drivers, whose kernel part user-space programs need, too.
 MLX5 = ("connectx-6dx", "connectx-7")
@@ -178,6 +179,13 @@ class App:
     takes_arguments: bool = True
     # What the program prints at its end: packets sent, and packets dropped.
     says: str = ""
+    # The build of DPDK that it uses, where it uses any.
+    dpdk: str = builds.DEBIAN
+
+    @property
+    def on_dpdk(self) -> bool:
+        """Whether any of DPDK is in its part of the image."""
+        return builds.BUILT in self.archives
 
     @property
     def bind(self) -> str:

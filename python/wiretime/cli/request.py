@@ -26,6 +26,7 @@ from wiretime.cli.base import (
     Queues,
     Seed,
 )
+from wiretime.setup.dpdk import DEBIAN
 
 Command = Callable[..., None]
 
@@ -48,6 +49,9 @@ def request_of(
     kernel_args: Annotated[
         str, typer.Option(help="Further arguments of the guest's kernel, such as mitigations=off.")
     ] = "",
+    dpdk: Annotated[
+        str, typer.Option(help="Build of DPDK: Debian's, or one made by `wiretime setup --dpdk NAME=SOURCE`.")
+    ] = DEBIAN,
     timestamp_offset: Annotated[
         int | None, typer.Option(help="Where the probe is in the packet.", show_default="42; 62 with --ip 6")
     ] = None,
@@ -106,6 +110,7 @@ def request_of(
         app_args=app_args,
         app_commands=app_commands,
         kernel_args=kernel_args,
+        dpdk=dpdk,
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,
         arrivals=arrivals,

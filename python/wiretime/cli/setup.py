@@ -24,6 +24,7 @@ from wiretime.cli.base import (
     platforms_app,
     screen,
 )
+from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
 from wiretime.setup import bundle, steps
@@ -33,6 +34,14 @@ from wiretime.tables import plain
 @app.command("setup")
 def setup_command(
     update_lock: Annotated[bool, typer.Option(help="Accept what the package archive has now, and record it.")] = False,
+    dpdk: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SOURCE",
+            help="Then build DPDK for the guest's CPU, for runs with --dpdk NAME: from a folder, a tar archive, or "
+            "'debian', Debian's source package.",
+        ),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -48,6 +57,11 @@ def setup_command(
 ) -> None:
     """Fetch and build what runs need. Does nothing where all is there."""
     steps.run(notes, update_lock=update_lock)
+    for build in dpdk or ():
+        name, equals, source = build.partition("=")
+        if not equals or not source:
+            raise WiretimeError(f"--dpdk {build}: must be NAME=SOURCE")
+        steps.build_dpdk(notes, name, source)
     for archive, whole in ((export, True), (release, False)):
         if archive is not None:
             screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)

@@ -13,6 +13,8 @@ TRIPLE = "aarch64-linux-gnu"
 LIBRARY = Path("usr/lib") / TRIPLE
 LOADER = "ld-linux-aarch64.so.1"
 COMPILER = f"{TRIPLE}-gcc"
+# As meson names the processor's family, and the least of its architecture.
+FAMILY, LEAST = "aarch64", "armv8-a"
 COMPILER_PACKAGE = f"gcc-{TRIPLE}"
 KERNEL_PACKAGE = f"linux-image-{DEBIAN}"
 EMULATOR = "qemu-system-aarch64"

@@ -70,6 +70,39 @@ def unpack(
     return found
 
 
+def source(package: str, suite: str, folder: Path, version: str | None = None) -> Path:
+    """Fetch a source package of ``suite`` into ``folder``, checked and patched as Debian's tools do it."""
+    for name, of in (("apt-get", "apt"), ("dpkg-source", "dpkg-dev")):
+        if shutil.which(name) is None:
+            raise WiretimeError(f"{name} is missing: apt-get install {of}")
+    state = folder / "apt"
+    for place in ("lists/partial", "cache/archives/partial"):
+        (state / place).mkdir(parents=True)
+    (state / "sources.list").write_text(f"deb-src {archive()} {suite} main\n")
+    # Nothing of this host's own lists is read or written.
+    places = {
+        "Dir::Etc::SourceList": state / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": state / "lists",
+        "Dir::Cache": state / "cache",
+        "APT::Sandbox::User": "",
+    }
+    options = [f"--option={key}={value}" for key, value in places.items()]
+    wanted = package if version is None else f"{package}={version}"
+    for words in (["update"], ["source", "--only-source", wanted]):
+        done = subprocess.run(
+            ["apt-get", "--quiet", *options, *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:"))] or ["it failed"]
+            raise WiretimeError(f"apt-get {words[0]} ({wanted}, sources of {suite}): {lines[0]}")
+    return next(p for p in folder.iterdir() if p.is_dir() and p != state)
+
+
 def checksums(folder: Path) -> dict[str, str]:
     """Return the MD5 of every file, as the packages unpacked in ``folder`` state them themselves."""
     found = {}

@@ -45,20 +45,52 @@ def key() -> str:
 def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
     """Fetch the packages, and build ``kernel`` and the archives."""
     r = recipe()
+    packages, warnings = unpacked(folder, r, update_lock=update_lock)
+    kernel, packaged = kernel_of(folder), debian.checksums(folder)
+    shutil.copyfile(kernel, folder / "kernel")
+    hashes, links = archives(folder, r, packaged)
+    hashes["kernel"] = _unchanged(kernel, f"boot/{kernel.name}", packaged)
+    shutil.rmtree(folder / "root")
+    return {
+        "kernel": release_of(kernel),
+        "packages": [asdict(p) for p in packages],
+        "files": hashes,
+        "links": sorted(links),
+        "warnings": warnings,
+    }
+
+
+def unpacked(folder: Path, r: Mapping[str, Any], *, update_lock: bool) -> tuple[list[debian.Package], list[str]]:
+    """Unpack the guest's packages into ``folder/root``; returns them, and how they differ from the lock file."""
     packages = debian.unpack(folder, (r["suite"],), r["packages"], r["architecture"])
-    warnings = debian.check("guest", packages, update=update_lock)
-    root, stage = folder / "root", folder / "stage"
-    kernels = sorted((root / "boot").glob("vmlinuz-*"))
+    return packages, debian.check("guest", packages, update=update_lock)
+
+
+def kernel_of(folder: Path) -> Path:
+    """Return the kernel among what is unpacked."""
+    kernels = sorted((folder / "root/boot").glob("vmlinuz-*"))
     if not kernels:
         raise WiretimeError("the guest's kernel package has no vmlinuz")
-    packaged = debian.checksums(folder)
-    shutil.copyfile(kernels[0], folder / "kernel")
+    return kernels[0]
+
+
+def release_of(kernel: Path) -> str:
+    """Return the release of a kernel by its file's name."""
+    return kernel.name.removeprefix("vmlinuz-")
+
+
+def archives(folder: Path, r: Mapping[str, Any], packaged: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
+    """Pack every archive of the recipe out of ``folder/root``.
+
+    ``packaged`` are the MD5 that each file of it must have. Returns SHA-256 by file, and all names, links too.
+    """
+    root, stage = folder / "root", folder / "stage"
     files: dict[str, set[str]] = {}
     hashes: dict[str, str] = {}
     for name, content in r["archives"].items():
         there = set().union(*(files[other] for other in ("base", *content.get("on", ())) if other in files))
         staged = Staging(root, stage / name, packaged, there)
-        release = kernels[0].name.removeprefix("vmlinuz-")
+        release = release_of(kernel_of(folder))
         if name == "base":
             _system(staged, r, release)
         if modules := content.get("modules"):
@@ -67,16 +99,8 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
         hashes |= staged.hashes
         files[name] = staged.there
         (folder / f"{name}.cpio").write_bytes(archive(stage / name))
-    hashes["kernel"] = _unchanged(kernels[0], f"boot/{kernels[0].name}", packaged)
     shutil.rmtree(stage)
-    shutil.rmtree(root)
-    return {
-        "kernel": kernels[0].name.removeprefix("vmlinuz-"),
-        "packages": [asdict(p) for p in packages],
-        "files": hashes,
-        "links": sorted(set().union(*files.values())),
-        "warnings": warnings,
-    }
+    return hashes, set().union(*files.values())
 
 
 def _unchanged(path: Path, name: str, packaged: Mapping[str, str]) -> str:
@@ -147,7 +171,7 @@ def _modules(s: Staging, names: Iterable[str], release: str) -> None:
 def _content(s: Staging, content: Mapping[str, Any]) -> None:
     """Stage programs, built ones included, drivers, and the libraries that they need."""
     (s.stage / "opt").mkdir(exist_ok=True)
-    drivers = [f"{LIBRARY}/dpdk/pmds-25.0/librte_{name}.so.25.0" for name in content.get("drivers", ())]
+    drivers = [_driver(s.root, name) for name in content.get("drivers", ())]
     packaged = [*(name.lstrip("/") for name in content.get("programs", ())), *drivers]
     for name in packaged:
         s.copy(name)
@@ -162,6 +186,14 @@ def _content(s: Staging, content: Mapping[str, Any]) -> None:
     for name, text in content.get("written", {}).items():
         (s.stage / name).parent.mkdir(parents=True, exist_ok=True)
         (s.stage / name).write_text(text)
+
+
+def _driver(root: Path, name: str) -> str:
+    """Return the file of one of DPDK's drivers, whatever the version of its interface."""
+    found = [p for p in (root / LIBRARY).glob(f"dpdk/pmds-*/librte_{name}.so.*") if not p.is_symlink()]
+    if len(found) != 1:
+        raise WiretimeError(f"guest/recipe.toml: DPDK has {'no' if not found else 'more than one'} driver {name}")
+    return str(found[0].relative_to(root))
 
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:
@@ -182,7 +214,8 @@ def _needed(path: Path) -> Iterable[str]:
 
 def _libraries(root: Path, programs: Iterable[Path], by_name: Iterable[str]) -> set[str]:
     """Return the libraries that the programs need, and those that these need."""
-    places = (LIBRARY, LIBRARY / "dpdk/pmds-25.0")
+    drivers = sorted((root / LIBRARY).glob("dpdk/pmds-*"))
+    places = (LIBRARY, *(path.relative_to(root) for path in drivers))
     found = {f"{LIBRARY}/{LOADER}", f"usr/lib/{LOADER}"}
     found = {name for name in found if (root / name).exists()}
     todo = [name for p in programs for name in _needed(p)] + list(by_name)

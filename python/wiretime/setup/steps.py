@@ -11,7 +11,7 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
-from wiretime.setup import bundle
+from wiretime.setup import bundle, dpdk
 from wiretime.setup.parts import PARTS, SIZES
 from wiretime.setup.store import manifest
 
@@ -46,6 +46,16 @@ def build_engine(console: Console) -> None:
     console.print(
         f"engine: {paths.engine().stat().st_size >> 20} MB, {time.monotonic() - began:.0f} s", highlight=False
     )
+
+
+def build_dpdk(console: Console, name: str, source: str) -> None:
+    """Build DPDK from sources under a name, unless that is there."""
+    began = time.monotonic()
+    console.print(f"DPDK for --dpdk {name}: some 200 MB to fetch, and a few minutes to build", highlight=False)
+    made, built = dpdk.make(name, source)
+    state = f"built in {time.monotonic() - began:.0f} s" if built else "there"
+    size = _megabytes(made.folder)
+    console.print(f"DPDK {made.version} for --dpdk {name}: {state}, {size} MB in {made.folder}", highlight=False)
 
 
 def run(console: Console, *, update_lock: bool) -> None:

@@ -18,6 +18,7 @@ import wiretime._native as _native
 from wiretime import __version__, paths, runs, search, software, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.request import Request
+from wiretime.setup import dpdk as builds
 from wiretime.setup import store
 from wiretime.setup.parts import PARTS
 from wiretime.study import metrics
@@ -66,6 +67,7 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
         "platform": platform,
         "simulator": simulator(request.engine),
         **_modelled(request, platform),
+        **_built(request),
         "files": {name: store.file_digest(Path(name)) for name in files},
     }
     return store.digest(json.dumps(inputs, sort_keys=True, default=str))[:24]
@@ -76,6 +78,11 @@ def _modelled(request: Request, platform: Mapping[str, Any]) -> dict[str, Any]:
     if request.engine != software.PACKET:
         return {}
     return {"model": software.of(request.app, platform, request.model)}
+
+
+def _built(request: Request) -> dict[str, Any]:
+    """Return the build of DPDK, where it is not the guest's own."""
+    return {"dpdk": builds.variant(request.dpdk).folder.name} if request.dpdk != builds.DEBIAN else {}
 
 
 def _search(point: Point, folder: Path, tell: search.Tell) -> metrics.Row:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wiretime.errors import WiretimeError
 from wiretime.setup import debian
+from wiretime.setup import dpdk as builds
 
 FOLDER = Path(__file__).parent / "reference"
 TABLES = ("gem5_dpdk", "redhat_n1", "forwarding", "grace_l3fwd")
@@ -53,6 +54,8 @@ class Setup(_Table):
     here: str
     # Tells rows apart that are simulated more than once.
     label: str = ""
+    # The build of DPDK that it needs.
+    dpdk: str = builds.DEBIAN
 
 
 class Earlier(_Table):
@@ -64,7 +67,7 @@ class Earlier(_Table):
 
 
 class Rule(_Table):
-    """How rows are simulated: those whose columns are as said (this|or that)."""
+    """How rows are simulated, on each set-up (this|and that): those whose columns are as said (this|or that)."""
 
     match: dict[str, str]
     setup: str
@@ -150,10 +153,9 @@ def _scale(row: Mapping[str, str]) -> Scale:
     return "gain" if "gain" in row["metric"] or "speedup" in row["metric"] else "points"
 
 
-def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Claim:
-    setup = rules.setups[rule.setup]
+def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules: Rules) -> Claim:
     plain = {k: v.strip() for k, v in row.items()}
-    named = {k: rules.words.get(v, v) for k, v in plain.items()}
+    named = {"dpdk": setup.dpdk, **{k: rules.words.get(v, v) for k, v in plain.items()}}
     published = rule.published or plain["value"]
     if rule.derived:
         published = f"{_evaluated(rule.derived.format(**plain)):.4g}"
@@ -179,7 +181,7 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, rules: Rules) -> Cla
         grid=rule.grid,
         earlier=[e.model_copy(update={"simulated": e.simulated.format(**named)}) for e in rule.earlier],
         cause=rule.cause,
-        skip=rule.skip,
+        skip=rule.skip or builds.missing(setup.dpdk),
         label=setup.label,
     )
 
@@ -203,7 +205,9 @@ def _of_table(name: str) -> Iterator[Claim]:
             raise WiretimeError(f"{name}.csv, line {number}: no rule of {name}.toml matches")
         # A rule without a study is for what no other takes.
         taken = [rule for rule in matching if rule.studies] or matching[:1]
-        yield from (_claim(rules.source.title, row, rule, rules) for rule in taken)
+        for rule in taken:
+            for setup in rule.setup.split("|"):
+                yield _claim(rules.source.title, row, rule, rules.setups[setup], rules)
 
 
 def load() -> list[Claim]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from wiretime import paths
 from wiretime.errors import WiretimeError, unknown
+from wiretime.setup import dpdk as builds
 from wiretime.study import plan as plans
 from wiretime.study.folder import Study
 from wiretime.validation.claims import Claim
@@ -31,6 +32,14 @@ def narrowed(table: Mapping[str, Any], keep: Mapping[str, Sequence[Any]], source
     return {**table, "axes": axes}
 
 
+def _with_builds(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a plan's table without builds of DPDK that are not there."""
+    if "dpdk" not in table["axes"]:
+        return table
+    there = [name for name in table["axes"]["dpdk"] if not builds.missing(name)]
+    return {**table, "axes": {**table["axes"], "dpdk": there}}
+
+
 def quick() -> dict[str, dict[str, Any]]:
     """Return what a quick validation keeps of which study."""
     return tomllib.loads(QUICK.read_text())
@@ -46,7 +55,7 @@ def studies(
         if only_quick and name not in keep:
             continue
         path = EXPERIMENTS / f"{name}.toml"
-        table = tomllib.loads(path.read_text())
+        table = _with_builds(tomllib.loads(path.read_text()))
         if only_quick:
             table = narrowed(table, keep[name], QUICK.name)
         source = str(path.relative_to(paths.REPOSITORY))
