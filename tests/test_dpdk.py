@@ -232,7 +232,7 @@ def test_debians_sources_are_fetched_and_patched_by_its_tools(tmp_path: Path, mo
 
 def test_a_native_build_runs_faster_than_debians(tmp_path: Path) -> None:
     """With completions of 64 bytes instead of 128 a ConnectX touches half the lines; the result says what ran."""
-    if "native" not in dpdk.names():
+    if dpdk.missing("native"):
         source = os.environ.get(SOURCE)
         if source is None:
             pytest.skip(f"no registry has DPDK's sources: set {SOURCE} to build it, or `wiretime setup --dpdk native=`")

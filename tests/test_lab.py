@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import WIRETIME, alive, children, wiretime
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import ElementNotInteractableException, StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -36,7 +37,7 @@ def until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait; what the page has replaced meanwhile is looked for again."""
     end = time.monotonic() + seconds
     while True:
-        with suppress(StaleElementReferenceException):
+        with suppress(StaleElementReferenceException, ElementNotInteractableException):
             if what():
                 return
         assert time.monotonic() < end, "did not come"
@@ -217,11 +218,17 @@ class Page:
         )
 
     def pick(self, name: str, *options: str) -> None:
-        """Pick of a list."""
-        self.all(name)[-1].click()
+        """Pick of a list, once it can be."""
+
+        def opened() -> bool:
+            self.all(name)[-1].click()
+            return True
+
+        until(opened)
         for option in options:
             self._choose(option)
-        self.browser.find_element(By.CSS_SELECTOR, "body").send_keys(Keys.ESCAPE)
+        # To whatever has the focus: a busy page's body may not be ready for keys.
+        ActionChains(self.browser).send_keys(Keys.ESCAPE).perform()
         until(lambda: not self.browser.find_elements(By.CSS_SELECTOR, ".q-menu"))
 
     def _choose(self, option: str) -> None:

@@ -283,6 +283,23 @@ def test_the_kernels_driver_takes_messages() -> None:
     assert 50 < r["execution"]["interrupts"] < 2000
 
 
+def test_every_queue_of_the_kernels_driver_is_told_of() -> None:
+    """ixgbe takes one a core, each with a message of its own; flows of several addresses reach all of them."""
+    r = result(
+        "--nic", "82599", "--cores", "2", "--flows", "64", "--flow-vary", "addresses", "--rate", "100kpps",
+        "--packet-size", "128", "--duration", "5ms", app="udpecho",
+    )  # fmt: skip
+    balanced(r)
+    assert r["loss_percent"] == 0
+    taken = [q["receive"]["delivered"] for q in r["statistics"]["ports"][0]["queues"]]
+    assert len(taken) == 3 and min(taken) > 50 and sum(taken) == pytest.approx(500, abs=5)
+    told = [q["cohort"] for q in r["ports"][0]["queues"]]
+    assert sum(c["forwarded"] for c in told) == r["cohort"]["forwarded"]
+    # The messages of each queue interrupt a core of its own.
+    busy = [core["processor_time"]["softirq_ps"] for core in r["statistics"]["cores"]]
+    assert min(busy) > 0.05 * max(busy)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -276,10 +276,10 @@ def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(micro, "cores", cores)
     first = dict(hardware.run(tmp_path, hardware.left(tmp_path), 2))
-    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 5
-    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 7
+    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 6
+    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 8
     found = hardware.verdicts(tmp_path)
-    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 5
+    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 6
     assert any(v.claim.kind == "calibrated" for v in found) and any("DMA" in v.claim.here for v in found)
 
 

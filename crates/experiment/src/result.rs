@@ -75,7 +75,10 @@ pub fn packet_totals<G>(nics: &Nics<G>, settings: &RunSettings) -> PacketTotals 
         load: ledger.all(Which::Load),
         total: ledger.all(Which::Total),
         ports: (0..nics.slots.len())
-            .map(|i| (ledger.port(i, Which::Cohort), ledger.queues(i, Which::Cohort, queues)))
+            .map(|i| {
+                let told = nics.slots[i].nic.queues_on(queues);
+                (ledger.port(i, Which::Cohort), ledger.queues(i, Which::Cohort, told))
+            })
             .collect(),
         violations,
     }

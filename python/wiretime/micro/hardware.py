@@ -28,6 +28,7 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "altra-max-m96-28": ("ampere-altra", ("core.frequency=2.8GHz", "llc.size=16MiB", "llc.latency=25.5ns")),
     "altra-max-m128": ("ampere-altra", ("llc.size=16MiB", "llc.latency=25.5ns")),
     "graviton2": ("neoverse-n1", ()),
+    "graviton4": ("neoverse-v2", ()),
 }
 # Hosts of pcie.csv: one way through their PCIe, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
@@ -50,6 +51,7 @@ CAUSES = (
     (("altra-cax11", "read", 0, 1 << 20), "a share of a cloud host"),
     (("altra-max", "read", 0, 1 << 20), "other prefetcher settings or memory; its latencies agree"),
     (("graviton2", "read", 0, 65536), "the measurement mixes loads and stores"),
+    (("graviton4", "read", 0, 131072), "the measurement mixes loads and stores"),
 )
 
 

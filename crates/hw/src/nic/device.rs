@@ -230,6 +230,19 @@ impl<E, G> Io<'_, E, G> {
         (left, self.effects.writes.push(visible, address, data, purpose.stream()))
     }
 
+    /// Writes two pieces, the second behind the first, that cores see at once; when the last byte has left, and that time.
+    pub fn write_both(&mut self, t: Ps, pieces: [(u64, &[u8]); 2], purpose: Purpose) -> (Ps, Ps) {
+        let (mut left, mut visible) = (t, t);
+        for (address, data) in pieces {
+            let place = (address, data.len() as u64);
+            (left, visible) = self.engine.write(left, place, self.asks(purpose), self.memory, self.effects.told);
+        }
+        for (address, data) in pieces {
+            visible = self.effects.writes.push(visible, address, data, purpose.stream());
+        }
+        (left, visible)
+    }
+
     /// Writes bytes of a received frame, with zeros where it has ended (the FCS, whose value is not modelled).
     pub fn write_frame(
         &mut self,

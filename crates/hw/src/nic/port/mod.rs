@@ -134,7 +134,9 @@ pub trait Nic<G> {
     fn polls(&mut self, core: u16, ring: &Polled, offset: u64, t: Ps, books: &mut Books);
     /// Timeline and transfers of this time are wanted.
     fn start_timeline(&mut self, window: std::ops::Range<Ps>, books: &mut Books);
-    /// Counters; `queues` of them by queue.
+    /// Queues to tell apart: those that were asked for, and those behind them that are on (a kernel takes one a core).
+    fn queues_on(&self, asked: usize) -> usize;
+    /// Counters; `queues` of them by queue, or as many as are on.
     fn stats(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats;
     /// Bytes in the RX FIFO; descriptors left, filled and unread, and posted for transmission, over all queues.
     fn occupancy(&self, books: &Books) -> [u64; 4];
@@ -482,6 +484,9 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
         self.told.transfers = window;
     }
 
+    fn queues_on(&self, asked: usize) -> usize {
+        self.on(asked)
+    }
     fn stats(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats {
         self.counters(queues, engine, books)
     }

@@ -30,7 +30,13 @@ pub struct PortStats {
 }
 
 impl<D: Device> Port<D> {
-    /// Counters; `queues` of them by queue.
+    /// Those of so many queues that the device has, and those behind them that are on: a kernel takes one a core.
+    pub(super) fn on(&self, asked: usize) -> usize {
+        let more = (asked..self.device.queues()).take_while(|&queue| self.device.is_on(queue as u16));
+        asked.min(self.device.queues()) + more.count()
+    }
+
+    /// Counters; `queues` of them by queue, or as many as are on.
     pub(super) fn counters(&self, queues: usize, engine: &DmaEngine, books: &Books) -> PortStats {
         let queue = |(i, book): (u16, &QueueBook)| {
             let (receive, transmit) = self.device.queue_stats(i, book.stats());
@@ -47,7 +53,7 @@ impl<D: Device> Port<D> {
             }
         };
         let (receive, transmit) = self.device.stats(books.ports[self.index].stats());
-        let queues = queues.min(self.device.queues());
+        let queues = self.on(queues);
         PortStats {
             receive,
             transmit,

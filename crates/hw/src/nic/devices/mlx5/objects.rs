@@ -347,6 +347,8 @@ pub struct Rq {
     pub next: u16,
     pub held: VecDeque<Posted>,
     pub fetching: u16,
+    /// When all that is being read is here.
+    pub here_by: Ps,
     /// The doorbell record is being read; the last time it told of nothing new.
     pub looking: bool,
     pub looked: bool,
@@ -369,6 +371,8 @@ pub struct Sq {
     pub fetched: u16,
     pub here: u16,
     pub parsed: u16,
+    /// When all that is being read is here.
+    pub here_by: Ps,
     /// Packets of requests that are here.
     pub work: VecDeque<super::send::Work>,
     /// When the last doorbell came, and from when on another packet can be taken.

@@ -280,7 +280,11 @@ impl Mlx5 {
         self.fetched[0].0 += 1;
         self.fetched[0].1 += u64::from(count);
         let until = io.read(now, address, bytes, purpose);
-        io.at(until, Due::Requests { queue: number, epoch, first: first as u16, count: count as u16 });
+        // Whichever read is answered first: requests are used in the order in which they were posted.
+        if let Some(rq) = self.objects.rqs.get_mut(number) {
+            rq.here_by = rq.here_by.max(until);
+            io.at(rq.here_by, Due::Requests { queue: number, epoch, first: first as u16, count: count as u16 });
+        }
     }
 
     /// Requests are here.

@@ -107,7 +107,10 @@ impl Mlx5 {
             self.fetched[1].0 += 1;
             self.fetched[1].1 += u64::from(count);
             let until = io.read(now, address, u64::from(count * BLOCK), purpose);
-            io.at(until, Due::Blocks { queue, epoch, count: count as u16 });
+            // Whichever read is answered first: blocks are taken apart in order.
+            let Some(sq) = self.objects.sqs.get_mut(queue) else { return };
+            sq.here_by = sq.here_by.max(until);
+            io.at(sq.here_by, Due::Blocks { queue, epoch, count: count as u16 });
         }
     }
 
