@@ -22,6 +22,7 @@ CARGO = {
     "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
     "base": ["test", "-q", "-p", "wiretime-base"],
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "closed_forms"],
+    "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "ordering"],
     "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "repeat"],
     "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa", "-p", "wiretime-experiment"],
 }

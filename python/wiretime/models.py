@@ -65,6 +65,9 @@ DeviceReads: TypeAlias = Literal["share", "snapshot"]
 PagePolicy: TypeAlias = Literal["open", "closed"]
 
 
+Mapping: TypeAlias = Literal["group-interleaved", "row-contiguous"]
+
+
 class Io(TypedDict):
     """
     Cores' accesses to devices.
@@ -965,6 +968,9 @@ class SharedCache(TypedDict):
     banks: int
     bank_time: str
     port_time: str
+    crossbar_request: str
+    crossbar_line: str
+    io_cache: bool
     mshrs: int
     replacement: Replacement
     inclusion: Inclusion
@@ -1010,6 +1016,7 @@ class Dram(TypedDict):
     controller_latency: str
     write_queue_entries: int
     page_policy: PagePolicy
+    mapping: Mapping
 
 
 class CardSlot(TypedDict):
@@ -1331,6 +1338,8 @@ class Core(TypedDict):
     mispredict_penalty: int
     store_forward_latency: int
     exception_penalty: int
+    system_read_drain: int
+    full_barriers: bool
     units: Units
     timing: Timing
     predictor: Predictor

@@ -86,6 +86,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "index" => &["virtual", "physical"],
         "inclusion" => &["inclusive", "non-inclusive", "exclusive"],
         "page_policy" => &["open", "closed"],
+        "mapping" => &["group-interleaved", "row-contiguous"],
         "dca_beyond" => &["oldest", "memory"],
         "device_reads" => &["share", "snapshot"],
         "path" => &["pcie", "bus"],
@@ -98,6 +99,9 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let Ok(n) = number.parse::<f64>() else { return vec![] };
+    if n == 0.0 {
+        return vec![Value::from(format!("25{unit}"))];
+    }
     [2.0, 0.5, 8.0, 0.125].iter().map(|f| Value::from(format!("{}{unit}", n * f))).collect()
 }
 

@@ -72,6 +72,10 @@ impl Core {
             self.store_fence = self.store_fence.max(self.last_store);
         }
         match op.class {
+            Class::Barrier if self.full_barriers => {
+                self.load_fence = self.load_fence.max(complete);
+                self.store_fence = self.store_fence.max(complete);
+            }
             Class::BarrierFull => {
                 let done = self.last_commit().max(self.last_store).max(self.last_load);
                 self.load_fence = self.load_fence.max(done);

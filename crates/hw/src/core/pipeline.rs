@@ -64,6 +64,9 @@ pub struct Core {
     pub(super) in_order: bool,
     pub(super) mispredict: Cycles,
     pub(super) exception: Cycles,
+    /// From the last commit to a system register read's dispatch, if it waits for that.
+    pub(super) system_read_drain: Option<Cycles>,
+    pub(super) full_barriers: bool,
     pub(super) group_mask: u64,
     pub(super) fetch_ahead: Cycles,
     pub(super) forward_latency: Cycles,
@@ -138,6 +141,8 @@ impl Core {
             in_order: p.kind == CoreKind::InOrder,
             mispredict: Cycles::from(p.mispredict_penalty) + machine.l1i.latency.into(),
             exception: Cycles::from(p.exception_penalty),
+            system_read_drain: (p.system_read_drain > 0).then(|| p.system_read_drain.into()),
+            full_barriers: p.full_barriers,
             group_mask: u64::from(p.fetch_width.next_power_of_two()) * 4 - 1,
             fetch_ahead: Cycles::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(Cycles(1)),
             forward_latency: Cycles::from(p.store_forward_latency),
@@ -357,6 +362,10 @@ impl Core {
                     dispatch = self.wait(dispatch, self.fetch, self.fetch_cause);
                     t = self.fetch;
                 }
+                if q.flags & RARE != 0 {
+                    dispatch = self.drain(*q, dispatch, commit.cycle());
+                    t = dispatch.cycle();
+                }
                 let mut room = Cycles::ZERO;
                 if !roomy {
                     room = self.rob.available();
@@ -474,11 +483,23 @@ impl Core {
         }
     }
 
+    /// Dispatch of what few instructions are: some wait until all before them have committed.
+    #[inline(never)]
+    fn drain(&mut self, q: Quick, dispatch: Position, last_commit: Cycles) -> Position {
+        match self.system_read_drain {
+            Some(drain) if q.class == Class::SystemRead => {
+                self.wait(dispatch, last_commit + drain, StallCause::Barrier)
+            }
+            _ => dispatch,
+        }
+    }
+
     /// What few instructions have: returns when it starts.
     #[inline(never)]
     fn rare(&mut self, q: Quick, start: Cycles, last_commit: Cycles) -> Cycles {
         match q.class {
             Class::SystemWrite => start.max(last_commit),
+            Class::Barrier if self.full_barriers => start.max(last_commit).max(self.last_store).max(self.last_load),
             Class::Unknown => {
                 self.stats.unknown_instructions += 1;
                 start

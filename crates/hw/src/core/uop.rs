@@ -192,7 +192,7 @@ pub(super) const WRITES_VECTOR: u16 = 16;
 pub(super) const LOADS: u16 = 32;
 /// Takes an entry of the store queue.
 pub(super) const STORES: u16 = 64;
-/// Waits for what is before it, or is counted.
+/// May wait for what is before it, or is counted.
 pub(super) const RARE: u16 = 128;
 /// Is a branch.
 pub(super) const BRANCHES: u16 = 256;
@@ -242,7 +242,7 @@ impl MicroOp {
         set(WRITES_VECTOR, destinations.iter().any(|r| (REG_VECTOR..REG_FLAGS).contains(r)));
         set(LOADS, matches!(self.class, Class::Load | Class::LoadVector | Class::LoadExclusive | Class::Atomic));
         set(BRANCHES, self.branch != Branch::None);
-        set(RARE, matches!(self.class, Class::SystemWrite | Class::Unknown));
+        set(RARE, matches!(self.class, Class::SystemRead | Class::SystemWrite | Class::Barrier | Class::Unknown));
         set(STORES, matches!(self.class, Class::Store | Class::StoreExclusive | Class::ZeroLine | Class::Atomic));
         Quick {
             class: self.class,

@@ -1,8 +1,9 @@
 //! DMA into and out of the caches: direct cache access (DDIO, cache stashing to the LLC) or past them.
 
 use super::cache::{Victim, DIRTY, DMA, SHARE};
+use super::crossbar::Entry;
 use super::{Level, MemorySystem, LINE};
-use crate::params::{Beyond, DeviceReads};
+use crate::params::{Beyond, DeviceReads, Inclusion};
 use crate::requester::{DmaRequester, Requester};
 use wiretime_base::Ps;
 
@@ -17,6 +18,7 @@ impl MemorySystem {
         for line in lines(address, length) {
             self.shared.stats.dma_writes += 1;
             self.take_from_others(DEVICE, line, true, t);
+            let t = if ways > 0 { self.shared.crossbar.device_writes(t) } else { t };
             let at_bank = self.shared.bank(line, t);
             // Visible once the point of coherence has it.
             visible = visible.max(at_bank + self.shared.latency);
@@ -68,13 +70,18 @@ impl MemorySystem {
     /// A device reads `length` bytes at `address`, its request arriving at `t`; returns when the last is there.
     pub fn dma_read(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
         let mut done = t;
+        let by_llc = (self.dca_policy)(by, self.shared.dca_ways) > 0;
         for line in lines(address, length) {
             self.shared.stats.dma_reads += 1;
+            let t = if by_llc { self.shared.crossbar.enter(Entry::Request, t) } else { t };
             let at_bank = self.shared.bank(line, t);
             let looked = at_bank + self.shared.latency;
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked.max(self.shared.llc.ready(at)));
+                if by_llc && self.shared.inclusion == Inclusion::Exclusive {
+                    self.shared.crossbar.device_returns(done);
+                }
             } else if self.core_supplies(line, t) {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked + self.shared.snoop_latency);
@@ -221,6 +228,36 @@ mod tests {
             let asks = m.store(0, ADDRESS, store).0 > store + m.clock.cycle_at_or_after(p.llc.latency.ps());
             assert_eq!(asks, !kept, "{reads:?}: it asks for the line again or not");
         }
+    }
+
+    /// gem5's L3XBar: 3 ns a line, 1 ns a request; each line forwarded is asked for, brought, asked for, brought back.
+    #[test]
+    fn the_crossbar_bounds_what_devices_and_cores_move_together() {
+        let (_, mut p) = system(4);
+        p.llc.inclusion = Inclusion::Exclusive;
+        (p.llc.crossbar_request, p.llc.crossbar_line) = ("1ns".parse().unwrap(), "3ns".parse().unwrap());
+        (p.llc.io_cache, p.llc.banks, p.llc.bank_time) = (true, 1, "0.1ns".parse().unwrap());
+        let mut m = MemorySystem::new(&p, 1);
+        let each = |m: &mut MemorySystem, t: Ps, line: u64| {
+            let written = m.dma_write((ADDRESS + line * 64, 64), t, BY);
+            m.dma_read((ADDRESS + line * 64, 64), t, BY).max(written) - t
+        };
+        let lines = 200;
+        let last = (0..lines).map(|n| each(&mut m, QUIET, n)).max().unwrap();
+        let time = (last - p.llc.latency.ps()).as_f64() / lines as f64;
+        assert!((time - 8000.0).abs() < 200.0, "{time} ps a line");
+        // A core that asks meanwhile waits for its turn.
+        let alone = m.llc_access(0, 1 << 20, QUIET + Ps::from_us(50), CoreAccess::Load).0 - QUIET - Ps::from_us(50);
+        let beside = m.llc_access(0, (1 << 20) + 5000, QUIET, CoreAccess::Load).0 - QUIET;
+        assert!(beside > alone + Ps::from_ns(1500), "{beside:?} against {alone:?}");
+        // Past the cache, nothing of it is taken.
+        p.llc.dca_ways = 0;
+        let mut m = MemorySystem::new(&p, 1);
+        for n in 0..lines {
+            m.dma_write((ADDRESS + n * 64, 64), QUIET, BY);
+        }
+        let free = m.llc_access(0, 1 << 20, QUIET, CoreAccess::Load).0 - QUIET;
+        assert!(free < beside, "{free:?}");
     }
 
     /// As with TPH steering or ways by class: descriptors and one queue's packets into the LLC, the rest to memory.

@@ -7,6 +7,7 @@
 
 mod cache;
 mod contention;
+mod crossbar;
 mod device;
 mod dram;
 mod mshr;

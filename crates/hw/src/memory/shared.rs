@@ -6,6 +6,7 @@
 
 use super::cache::{Cache, Victim, DIRTY, DMA, EXCLUSIVE, SHARE};
 use super::contention::Contention;
+use super::crossbar::{Crossbar, Entry};
 use super::dram::Dram;
 use super::mshr::Mshrs;
 use super::share::Share;
@@ -46,6 +47,7 @@ stats! {
 pub(super) struct LastLevel {
     pub llc: Cache<Ps>,
     banks: Vec<Calendar<Ps>>,
+    pub crossbar: Crossbar,
     mshrs: Mshrs<Ps>,
     pub dram: Dram,
     /// Something has been booked since what is over was last forgotten.
@@ -70,6 +72,7 @@ impl LastLevel {
         Self {
             llc: cache(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
             banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
+            crossbar: Crossbar::new(p.llc.crossbar_request.ps(), p.llc.crossbar_line.ps(), p.llc.io_cache),
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),
             booked: false,
@@ -122,6 +125,7 @@ impl LastLevel {
             return;
         }
         self.banks.iter_mut().for_each(|bank| bank.reached(t));
+        self.crossbar.reached(t);
         self.dram.reached(t);
     }
 
@@ -153,6 +157,7 @@ impl MemorySystem {
     /// Returns when the line arrives in the core, where from, and its state there.
     pub(super) fn llc_access(&mut self, i: usize, line: u64, t: Ps, who: CoreAccess) -> (Ps, Level, u8) {
         let t = self.private[i].port.reserve(t, self.shared.port_time);
+        let t = self.shared.crossbar.enter(Entry::Request, t);
         let t = self.shared.bank(line, t);
         *self.shared.counter(who, false) += 1;
         let write = who == CoreAccess::Store;
@@ -191,6 +196,9 @@ impl MemorySystem {
 
     /// A line that a private cache had to let go.
     pub(super) fn llc_take_victim(&mut self, line: u64, dirty: u8, t: Ps) {
+        // Nobody waits for it; who comes behind it does.
+        let comes = dirty != 0 || self.shared.inclusion == Inclusion::Exclusive;
+        self.shared.crossbar.enter(if comes { Entry::Line } else { Entry::Request }, t);
         if let Some(at) = self.shared.llc.touch(line) {
             let old = self.shared.llc.state(at);
             self.shared.llc.set_state(at, old & !DMA | dirty);

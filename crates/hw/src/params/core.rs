@@ -70,6 +70,13 @@ pub struct Core {
     /// Exception entry or return: what a pipeline flush costs beyond the drain.
     #[schemars(range(min = 0, max = 1000), extend("unit" = "cycles"))]
     pub exception_penalty: u32,
+    /// Out of order: a read of a system register is dispatched so long after all before it have committed; 0: it waits
+    /// for nothing. (gem5 renames such a read only once the reorder buffer is empty.)
+    #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]
+    pub system_read_drain: u32,
+    /// A memory barrier waits at the head of the reorder buffer until all before it is done, stores written, and every
+    /// access behind it waits, whatever it names. Otherwise it orders what it names. (gem5 knows one kind of DMB.)
+    pub full_barriers: bool,
     /// Pipes by kind.
     pub units: Units,
     /// Instruction classes: latency, issue interval, unit.

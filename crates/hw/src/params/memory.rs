@@ -161,6 +161,14 @@ pub struct SharedCache {
     pub bank_time: Duration,
     /// Time that a core's port to the interconnect is taken by one line.
     pub port_time: Duration,
+    /// Time that the one crossbar into this cache, which all cores and devices share, is taken by a request without
+    /// data; 0: it is never short.
+    pub crossbar_request: Duration,
+    /// The same by a line that is written or written back.
+    pub crossbar_line: Duration,
+    /// Devices reach this cache through one of a few lines, gem5's I/O cache: a write asks for its line first and brings
+    /// it later; what is read from an exclusive cache is taken along and brought back. Costs the crossbar's time.
+    pub io_cache: bool,
     /// Misses in flight, all banks together.
     #[schemars(range(min = 1, max = 4096), extend("unit" = "misses"))]
     pub mshrs: u32,
@@ -190,6 +198,16 @@ pub enum PagePolicy {
     Open,
     /// It is closed at once.
     Closed,
+}
+
+/// Where lines are that follow each other in one channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mapping {
+    /// In different bank groups, so that streams keep the bus busy; rows choose banks and channels by a hash.
+    GroupInterleaved,
+    /// In one row of one bank until it ends; no hash (gem5's RoRaBaCoCh).
+    RowContiguous,
 }
 
 /// Main memory. Timings by the names of JEDEC's standards.
@@ -264,6 +282,8 @@ pub struct Dram {
     pub write_queue_entries: u32,
     /// Row policy.
     pub page_policy: PagePolicy,
+    /// Which bits of an address choose channel, bank and row.
+    pub mapping: Mapping,
 }
 
 impl Dram {

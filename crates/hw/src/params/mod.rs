@@ -13,8 +13,8 @@ mod qdma;
 pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
 pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie};
 pub use memory::{
-    Beyond, CacheIndex, DeviceReads, Dram, Inclusion, Level2, PagePolicy, Prefetcher, PrefetcherKind, PrivateCache,
-    Replacement, SharedCache,
+    Beyond, CacheIndex, DeviceReads, Dram, Inclusion, Level2, Mapping, PagePolicy, Prefetcher, PrefetcherKind,
+    PrivateCache, Replacement, SharedCache,
 };
 pub use mlx5::Mlx5;
 pub use qdma::{Qdma, UserLogic};

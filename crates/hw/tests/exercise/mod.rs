@@ -29,7 +29,7 @@ impl Walker for Pages {
     }
 }
 
-const CLASSES: [Class; 30] = [
+const CLASSES: [Class; 31] = [
     Class::Alu,
     Class::AluShift,
     Class::Mul,
@@ -56,6 +56,7 @@ const CLASSES: [Class; 30] = [
     Class::Prefetch,
     Class::ZeroLine,
     Class::Maintenance,
+    Class::Barrier,
     Class::BarrierFull,
     Class::SystemRead,
     Class::SystemWrite,
@@ -88,6 +89,9 @@ fn block(class: Class, random: &mut Random, branch: Branch) -> (Vec<MicroOp>, Ve
         }
         if class == Class::LoadExclusive {
             op.order = Order { loads: true, stores: false };
+        }
+        if class == Class::Barrier {
+            op.order = Order { loads: false, stores: true };
         }
         ops.push(op);
         kinds.extend(access(class));

@@ -13,7 +13,7 @@ mod bank;
 mod timing;
 mod writes;
 
-use crate::params::{self, PagePolicy};
+use crate::params::{self, Mapping, PagePolicy};
 use crate::requester::{CoreAccess, DmaRequester, Requester};
 use bank::{Bank, Booked, Commands, Use};
 use timing::{Command, Near, Timing};
@@ -89,6 +89,7 @@ struct Split {
     row_lines: u32,
     banks: u32,
     ranks: u32,
+    contiguous: bool,
 }
 
 impl Split {
@@ -101,6 +102,7 @@ impl Split {
             row_lines: bits(p.row_size.bytes() / super::LINE),
             banks: bits(u64::from(p.banks / p.bank_groups)),
             ranks: bits(p.ranks.into()),
+            contiguous: p.mapping == Mapping::RowContiguous,
         }
     }
 
@@ -108,6 +110,9 @@ impl Split {
     /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
     #[inline]
     fn place(&self, line: u64) -> Place {
+        if self.contiguous {
+            return self.contiguous(line);
+        }
         let block = line >> self.interleave;
         let channel = low(block ^ block >> 7 ^ block >> 13, self.channels);
         let within = block >> self.channels << self.interleave | low(line, self.interleave);
@@ -116,6 +121,26 @@ impl Split {
         let row = rest >> self.banks >> self.ranks;
         let bank = low(rest ^ row, self.banks);
         let rank = low(rest >> self.banks, self.ranks);
+        Place {
+            channel: channel as usize,
+            rank: rank as usize,
+            bank: ((rank << self.groups | group) << self.banks | bank) as usize,
+            group: (rank << self.groups | group) as usize,
+            row,
+        }
+    }
+}
+
+impl Split {
+    /// Row, rank, bank, bank group, column, channel, from high bits to low.
+    fn contiguous(&self, line: u64) -> Place {
+        let block = line >> self.interleave;
+        let channel = low(block, self.channels);
+        let within = block >> self.channels << self.interleave | low(line, self.interleave);
+        let rest = within >> self.row_lines;
+        let (group, rest) = (low(rest, self.groups), rest >> self.groups);
+        let (bank, rest) = (low(rest, self.banks), rest >> self.banks);
+        let (rank, row) = (low(rest, self.ranks), rest >> self.ranks);
         Place {
             channel: channel as usize,
             rank: rank as usize,
@@ -716,6 +741,22 @@ mod tests {
             let reopened = d.schedule(places[3], behind + Ps(1), Command::Read);
             assert!(reopened >= closed + p.t_rp.ps() + p.t_rcd.ps(), "tWR");
         }
+    }
+
+    /// gem5's RoRaBaCoCh: 128 lines of a row of 8 KiB follow each other in one bank, channel by channel.
+    #[test]
+    fn a_contiguous_row_stays_in_its_bank() {
+        let d = dram(|p| (p.channels, p.ranks, p.interleave, p.mapping) = (4, 2, 64, Mapping::RowContiguous));
+        let row = d.p.row_size.bytes() / 64;
+        let (first, last) = (d.place(0), d.place(4 * (row - 1)));
+        assert_eq!((first, d.place(1).channel, d.place(5).channel), (last, 1, 1));
+        assert_eq!((d.place(4 * row).group, d.place(4 * row).row), (1, first.row), "then the next group's");
+        let all = u64::from(d.p.banks * d.p.ranks);
+        assert_eq!((d.place(4 * row * all / 2).rank, d.place(4 * row * all).row), (1, first.row + 1));
+        let mut seen: Vec<_> = (0..4 * row * all * 2).map(|l| d.place(l)).map(|p| (p.channel, p.bank, p.row)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len() as u64, 4 * all * 2, "no two rows in one place");
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! Reads of system registers and memory barriers, on cores that drain for them (gem5's) and on those that do not.
+
+use wiretime_hw::core::{BlockRef, Class, Core, Flat, MemEvent, MemKind, MicroOp, Order, Quick};
+use wiretime_hw::memory::MemorySystem;
+use wiretime_hw::params::Platform;
+
+const TURNS: u64 = 2000;
+
+fn platform() -> Platform {
+    toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).expect("a platform")
+}
+
+/// Cycles of one turn of a loop of these operations, each access to a line of its own that stays in the L1D.
+fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
+    let (mut core, mut memory) = (Core::new(p, 0), MemorySystem::new(p, 1));
+    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops };
+    let kind = |op: &MicroOp| match op.class {
+        Class::Load => Some(MemKind::Load),
+        Class::Store => Some(MemKind::Store),
+        _ => None,
+    };
+    let accesses: Vec<MemEvent> = ops
+        .iter()
+        .enumerate()
+        .filter_map(|(i, op)| {
+            let paddr = 0x8000_0000 + i as u64 * 64;
+            kind(op).map(|kind| MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind })
+        })
+        .collect();
+    let mut begin = core.cycle();
+    for n in 0..2 * TURNS {
+        if n == TURNS {
+            begin = core.cycle();
+        }
+        core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
+    }
+    (core.cycle() - begin).0 as f64 / TURNS as f64
+}
+
+fn op(class: Class) -> MicroOp {
+    MicroOp::new(class)
+}
+
+/// A read of a system register, then a chain of four.
+fn chain_behind_a_read() -> Vec<MicroOp> {
+    let mut ops = vec![op(Class::SystemRead)];
+    ops[0].writes(1);
+    for _ in 0..4 {
+        let mut add = op(Class::Alu);
+        add.reads(2).writes(2);
+        ops.push(add);
+    }
+    ops
+}
+
+/// With a drain each turn is dispatch, issue, the chain, the drain; without, the chain of one turn follows the other's.
+#[test]
+fn a_read_that_drains_waits_for_all_before_it() {
+    let mut p = platform();
+    assert!((turn(&p, &chain_behind_a_read()) - 4.0).abs() < 0.01, "four adds in a chain");
+    for drain in [2, 7] {
+        p.core.system_read_drain = drain;
+        // Dispatched in one or two cycles, started one later; the last add's result and commit; the drain.
+        let found = turn(&p, &chain_behind_a_read());
+        let least = 1.0 + 4.0 + f64::from(drain);
+        assert!((least..=least + 2.0).contains(&found), "{found} cycles with a drain of {drain}");
+    }
+    // In order there is nothing to rename: the parameter is not in force.
+    p.core.kind = wiretime_hw::params::CoreKind::InOrder;
+    let drained = turn(&p, &chain_behind_a_read());
+    p.core.system_read_drain = 0;
+    assert_eq!(turn(&p, &chain_behind_a_read()), drained);
+}
+
+/// A barrier among stores only lets loads pass, unless it is a full one; then a turn takes what both take in turn.
+#[test]
+fn a_full_barrier_holds_every_access_behind_it() {
+    let mut p = platform();
+    let mut load = op(Class::Load);
+    load.reads(3).writes(6);
+    let mut store = op(Class::Store);
+    store.reads(4).reads(5);
+    store.data_from = 1;
+    let mut barrier = op(Class::Barrier);
+    barrier.order = Order { loads: false, stores: true };
+    let ops = [store, barrier, load];
+    let passes = turn(&p, &ops);
+    p.core.full_barriers = true;
+    let waits = turn(&p, &ops);
+    assert!(passes < 2.5, "{passes}: loads of different turns overlap");
+    let one_after_the_other = f64::from(p.l1d.latency) + 1.0;
+    assert!((waits - one_after_the_other).abs() < 0.1, "{waits}: load and barrier in turn");
+}
