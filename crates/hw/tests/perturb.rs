@@ -8,7 +8,7 @@ use serde_json::Value;
 use wiretime_hw::params::Platform;
 
 /// Parameters that no model of this crate reads, and why.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("core.timing.load.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.load_vector.unit", "loads execute in the load unit: nothing else is allowed"),
     ("core.timing.store.unit", "stores execute in the store unit: nothing else is allowed"),
@@ -23,7 +23,6 @@ const ELSEWHERE: [(&str, &str); 15] = [
     ("system.cpu", "which instructions the guest finds"),
     ("system.counter_frequency", "the guest's counter, which QEMU shows"),
     ("system.boot_instruction_time", "time while nothing is timed; the engine's"),
-    ("system.quantum", "how cores take turns; the engine's"),
 ];
 
 fn load(text: &str, changes: &[(&str, Value)]) -> Value {
