@@ -12,6 +12,11 @@ fn platform() -> Platform {
 
 /// Cycles of one turn of a loop of these operations, each access to a line of its own that stays in the L1D.
 fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
+    turn_over(p, ops, 0)
+}
+
+/// The same, stores going so many lines further each turn.
+fn turn_over(p: &Platform, ops: &[MicroOp], lines: u64) -> f64 {
     let (mut core, mut memory) = (Core::new(p, 0), MemorySystem::new(p, 1));
     let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
     let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops };
@@ -20,7 +25,7 @@ fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
         Class::Store => Some(MemKind::Store),
         _ => None,
     };
-    let accesses: Vec<MemEvent> = ops
+    let mut accesses: Vec<MemEvent> = ops
         .iter()
         .enumerate()
         .filter_map(|(i, op)| {
@@ -32,6 +37,10 @@ fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
     for n in 0..2 * TURNS {
         if n == TURNS {
             begin = core.cycle();
+        }
+        for store in accesses.iter_mut().filter(|a| a.kind == MemKind::Store) {
+            store.paddr += lines * 64;
+            store.vaddr = store.paddr;
         }
         core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
     }
@@ -91,4 +100,9 @@ fn a_full_barrier_holds_every_access_behind_it() {
     assert!(passes < 2.5, "{passes}: loads of different turns overlap");
     let one_after_the_other = f64::from(p.l1d.latency) + 1.0;
     assert!((waits - one_after_the_other).abs() < 0.1, "{waits}: load and barrier in turn");
+    // Stores that go to memory: the barrier waits until they are written.
+    let written = turn_over(&p, &ops, 4097);
+    let memory = p.llc.latency.ps() + p.dram.controller_latency.ps() + p.dram.t_cl.ps();
+    let cycles = wiretime_base::Clock::of(p.core.frequency).cycle_at_or_after(memory).0 as f64;
+    assert!(written > cycles, "{written} cycles a turn, a store from memory takes {cycles}");
 }

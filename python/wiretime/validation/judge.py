@@ -149,7 +149,7 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
             )
         agree = [v.agrees for v in mine if v.agrees is not None]
         if agree:
-            what = "" if kind == "trend" else " classes of drops"
+            what = "" if kind == "trend" else " that are no numbers"
             said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
