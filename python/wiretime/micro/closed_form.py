@@ -61,12 +61,14 @@ def plateaus(p: Platform) -> Iterator[Expected]:
     c = cycle(p)
     l1, l2, llc = size(p["l1d"]["size"]), size(p["l2"]["size"]), size(p["llc"]["size"])
     lowest = "random" if "random" in (p["l2"]["replacement"], p["llc"]["replacement"]) else ""
-    yield Expected(("chase", l1 // 2048), p["l1d"]["latency"] * c, LATENCY, "l1d.latency")
-    yield Expected(("chase", l2 // 2048), p["l2"]["latency"] * c, LATENCY, "l2.latency")
+    # What a load takes in its pipe before it comes to the cache.
+    pipe = p["core"]["timing"]["load"]["latency"] * c
+    yield Expected(("chase", l1 // 2048), pipe + p["l1d"]["latency"] * c, LATENCY, "load + l1d.latency")
+    yield Expected(("chase", l2 // 2048), pipe + p["l2"]["latency"] * c, LATENCY, "load + l2.latency")
     if llc >= 8 * l2 and not lowest:
-        yield Expected(("chase", 4 * l2 // 1024), llc_latency(p), LATENCY, "l2.latency + llc.latency")
+        yield Expected(("chase", 4 * l2 // 1024), pipe + llc_latency(p), LATENCY, "load + l2.latency + llc.latency")
     if 2 * llc <= 128 << 20 and not lowest:
-        expected = llc_latency(p) + dram_latency(p)
+        expected = pipe + llc_latency(p) + dram_latency(p)
         yield Expected(("chase", 2 * llc // 1024), expected, LATENCY, "llc + controller + tRCD + tCL + burst + refresh")
 
 
