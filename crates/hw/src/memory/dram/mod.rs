@@ -106,41 +106,22 @@ impl Split {
         }
     }
 
-    /// Row, rank, bank, column, bank group, channel, from high bits to low; the row's low bits spread over banks and
-    /// channels. Lines that follow each other go to different bank groups, so that streams keep the bus busy.
+    /// Row, rank, bank, then column and bank group or, along a row, bank group and column, then channel, from high bits to
+    /// low. Unless lines go along a row, the row's low bits spread over banks and channels, and lines that follow each
+    /// other go to different bank groups, so that streams keep the bus busy.
     #[inline]
     fn place(&self, line: u64) -> Place {
-        if self.contiguous {
-            return self.contiguous(line);
-        }
         let block = line >> self.interleave;
-        let channel = low(block ^ block >> 7 ^ block >> 13, self.channels);
         let within = block >> self.channels << self.interleave | low(line, self.interleave);
-        let group = low(within, self.groups);
         let rest = within >> self.groups >> self.row_lines;
         let row = rest >> self.banks >> self.ranks;
-        let bank = low(rest ^ row, self.banks);
         let rank = low(rest >> self.banks, self.ranks);
-        Place {
-            channel: channel as usize,
-            rank: rank as usize,
-            bank: ((rank << self.groups | group) << self.banks | bank) as usize,
-            group: (rank << self.groups | group) as usize,
-            row,
-        }
-    }
-}
-
-impl Split {
-    /// Row, rank, bank, bank group, column, channel, from high bits to low.
-    fn contiguous(&self, line: u64) -> Place {
-        let block = line >> self.interleave;
-        let channel = low(block, self.channels);
-        let within = block >> self.channels << self.interleave | low(line, self.interleave);
-        let rest = within >> self.row_lines;
-        let (group, rest) = (low(rest, self.groups), rest >> self.groups);
-        let (bank, rest) = (low(rest, self.banks), rest >> self.banks);
-        let (rank, row) = (low(rest, self.ranks), rest >> self.ranks);
+        let (channel, group, bank) = if self.contiguous {
+            (block, within >> self.row_lines, rest)
+        } else {
+            (block ^ block >> 7 ^ block >> 13, within, rest ^ row)
+        };
+        let (channel, group, bank) = (low(channel, self.channels), low(group, self.groups), low(bank, self.banks));
         Place {
             channel: channel as usize,
             rank: rank as usize,
