@@ -77,7 +77,7 @@ MEMORY = ("l2_hit", "llc_hit", "snoop", "dram", "store_queue_full")
 # Memory that costs next to nothing: devices write to the cache, whose time is a cycle or two, as is all behind it.
 IDEAL = (
     "llc.dca_ways=8", "llc.latency=1ns", "llc.snoop_latency=0ns", "llc.bank_time=0.1ns", "llc.port_time=0.1ns",
-    "dram.controller_latency=0ns",
+    "llc.device_latency=1ns", "llc.device_past_latency=1ns", "dram.controller_latency=0ns",
 )  # fmt: skip
 SMALL, LARGE = 64, 1518
 # Above what anything here forwards; and shares of what is forwarded then.

@@ -53,7 +53,7 @@ Replacement: TypeAlias = Literal["lru", "random", "pseudo-lru", "rrip"]
 PrefetcherKind: TypeAlias = Literal["off", "next-line", "stride", "stream"]
 
 
-Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive"]
+Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive", "mostly-exclusive"]
 
 
 Beyond: TypeAlias = Literal["oldest", "memory"]
@@ -965,6 +965,8 @@ class SharedCache(TypedDict):
     ways: int
     hashed: bool
     latency: str
+    device_latency: str
+    device_past_latency: str
     banks: int
     bank_time: str
     port_time: str
@@ -1339,6 +1341,8 @@ class Core(TypedDict):
     store_forward_latency: int
     exception_penalty: int
     system_read_drain: int
+    system_read_store_drain: int
+    split_accesses: bool
     full_barriers: bool
     units: Units
     timing: Timing

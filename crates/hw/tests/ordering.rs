@@ -1,6 +1,6 @@
 //! Reads of system registers and memory barriers, on cores that drain for them (gem5's) and on those that do not.
 
-use wiretime_hw::core::{BlockRef, Class, Core, Flat, MemEvent, MemKind, MicroOp, Order, Quick};
+use wiretime_hw::core::{BlockRef, Class, Core, Flat, MemEvent, MemKind, MicroOp, Order, Quick, Split};
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::params::Platform;
 
@@ -105,4 +105,83 @@ fn a_full_barrier_holds_every_access_behind_it() {
     let memory = p.llc.latency.ps() + p.dram.controller_latency.ps() + p.dram.t_cl.ps();
     let cycles = wiretime_base::Clock::of(p.core.frequency).cycle_at_or_after(memory).0 as f64;
     assert!(written > cycles, "{written} cycles a turn, a store from memory takes {cycles}");
+}
+
+/// A read of a system register that drains waits until stores are written, from memory too; without a drain the store
+/// buffer hides them, as many as it holds.
+#[test]
+fn a_read_that_drains_waits_for_stores_to_be_written() {
+    let mut p = platform();
+    p.core.system_read_drain = 2;
+    let mut store = op(Class::Store);
+    store.reads(4).reads(5);
+    store.data_from = 1;
+    let mut read = op(Class::SystemRead);
+    read.writes(1);
+    let ops = [store, read];
+    let memory = p.llc.latency.ps() + p.dram.controller_latency.ps() + p.dram.t_cl.ps();
+    let cycles = wiretime_base::Clock::of(p.core.frequency).cycle_at_or_after(memory).0 as f64;
+    let drained = turn_over(&p, &ops, 4097);
+    assert!(drained > cycles, "{drained} cycles a turn, a store from memory takes {cycles}");
+    p.core.system_read_drain = 0;
+    let passes = turn_over(&p, &ops, 4097);
+    assert!(passes < cycles / 2.0, "{passes} cycles a turn: several stores at a time");
+}
+
+/// A write of a system register holds what follows until it is done; where reads drain, it waits for stores, and what
+/// follows for the drain.
+#[test]
+fn a_write_waits_for_stores_and_holds_what_follows_where_reads_drain() {
+    let mut p = platform();
+    let mut divide = op(Class::Div);
+    divide.reads(3).writes(6);
+    let ops = [op(Class::SystemWrite), divide];
+    // The write; then dispatch, issue and the division, for which the next write waits.
+    let alone = f64::from(p.core.timing.system_write.latency) + 1.0 + f64::from(p.core.timing.div.latency);
+    let mut store = op(Class::Store);
+    store.reads(4).reads(5);
+    store.data_from = 1;
+    let memory = p.llc.latency.ps() + p.dram.controller_latency.ps() + p.dram.t_cl.ps();
+    let cycles = wiretime_base::Clock::of(p.core.frequency).cycle_at_or_after(memory).0 as f64;
+    for drain in [0, 3] {
+        p.core.system_read_drain = drain;
+        let (found, expected) = (turn(&p, &ops), alone + f64::from(drain));
+        assert!((found - expected).abs() < 2.0, "{found} against {expected}");
+        let written = turn_over(&p, &[store, op(Class::SystemWrite)], 4097);
+        assert_eq!(written > cycles, drain > 0, "{written} cycles a turn, a store from memory takes {cycles}");
+    }
+}
+
+/// A core that splits accesses dispatches, commits and issues each piece; one that does not takes a pair as one.
+#[test]
+fn pieces_of_an_access_take_their_room_and_pipes() {
+    let mut p = platform();
+    let per_turn = |p: &Platform, class: Class, split: Split, n: usize| {
+        let mut access = op(class);
+        access.reads(3);
+        access.split = split;
+        if class == Class::Load {
+            access.writes(6);
+        }
+        turn(p, &vec![access; n])
+    };
+    let (stp, ldp) = (Split { address: true, pieces: 2, base: true }, Split { address: true, pieces: 1, base: false });
+    (p.core.dispatch_width, p.core.commit_width, p.core.units.store, p.core.units.load) = (4, 4, 1, 1);
+    assert!((per_turn(&p, Class::Store, stp, 8) - 8.0).abs() < 0.1, "a store pipe each");
+    p.core.split_accesses = true;
+    let stores = per_turn(&p, Class::Store, stp, 8);
+    assert!((stores - 16.0).abs() < 0.1, "{stores}: two turns of the store pipe each");
+    (p.core.dispatch_width, p.core.units.store) = (2, 2);
+    let stores = per_turn(&p, Class::Store, stp, 8);
+    assert!((stores - 16.0).abs() < 0.1, "{stores}: four places in dispatch each");
+    (p.core.dispatch_width, p.core.commit_width) = (8, 1);
+    let loads = per_turn(&p, Class::Load, ldp, 8);
+    assert!((loads - 16.0).abs() < 0.1, "{loads}: two places in commit each");
+    // A chain of loads, each the next one's address: the sum comes before the cache.
+    let mut chain = op(Class::Load);
+    chain.reads(6).writes(6);
+    chain.split = ldp;
+    let added = turn(&p, &[chain]);
+    chain.split = Split::WHOLE;
+    assert!((added - turn(&p, &[chain]) - 1.0).abs() < 0.01, "{added}");
 }

@@ -83,7 +83,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "direction" => &["bimodal", "gshare", "bi-mode", "tage"],
         "replacement" => &["lru", "random", "pseudo-lru", "rrip"],
         "index" => &["virtual", "physical"],
-        "inclusion" => &["inclusive", "non-inclusive", "exclusive"],
+        "inclusion" => &["inclusive", "non-inclusive", "exclusive", "mostly-exclusive"],
         "page_policy" => &["open", "closed"],
         "mapping" => &["group-interleaved", "row-contiguous"],
         "dca_beyond" => &["oldest", "memory"],

@@ -108,8 +108,10 @@ def chains(p: Platform) -> Iterator[Expected]:
 def bandwidths(p: Platform) -> Iterator[Expected]:
     """Yield sequential reads, a line at a time; the hardware prefetchers must be off."""
     c = cycle(p)
-    # Two lines are four LDP of 32 bytes, each two turns of a pipe, and four instructions around them.
-    per_line = 3.0
+    # Two lines are four LDP of 32 bytes, each two turns of a pipe, and four instructions around them. In pieces, an LDP
+    # is an address and two loads.
+    split = p["core"]["split_accesses"]
+    per_line = 8.0 if split else 3.0
     window = p["core"]["rob_entries"] / per_line
     misses = min(p["l1d"]["mshrs"], window, p["core"]["load_queue_entries"] / 2)
     pipe = 4 * p["core"]["timing"]["load_vector"]["interval"] / p["core"]["units"]["load"]
@@ -118,9 +120,9 @@ def bandwidths(p: Platform) -> Iterator[Expected]:
     yield Expected(("read", l1 // 2048), max(pipe, front) * c, BANDWIDTH, "16 B a load pipe and cycle")
     # A line copied is read by two LDP and written by two STP, which may share the pipes.
     u, t = p["core"]["units"], p["core"]["timing"]
-    loads, stores = 4 * t["load_vector"]["interval"], 4 * t["store"]["interval"]
+    loads, stores = 4 * t["load_vector"]["interval"], (8 if split else 4) * t["store"]["interval"]
     both = max(loads / u["load"], stores / u["store"]) if u["store"] else (loads + stores) / u["load"]
-    yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "16 B a load or store pipe and cycle")
+    yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "16 B a load or store pipe and cycle, or 8 B a store")
     if p["core"]["kind"] == "in-order":
         return
     cycles = max(p["l2"]["interval"] / p["l2"]["banks"], p["l2"]["latency"] / misses, pipe)

@@ -84,7 +84,10 @@ impl Core {
                 self.redirect(done, if device { StallCause::Device } else { StallCause::Barrier });
             }
             Class::ContextSync => self.redirect(self.last_commit() + self.mispredict, StallCause::Barrier),
-            Class::SystemWrite => self.redirect(complete, StallCause::Barrier),
+            Class::SystemWrite => {
+                let drain = self.system_read_drain.map_or(Cycles::ZERO, |(drain, _)| drain);
+                self.redirect(complete + drain, StallCause::Barrier);
+            }
             _ => {}
         }
     }

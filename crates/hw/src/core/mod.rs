@@ -29,4 +29,4 @@ pub use stages::{StageTrace, Stages};
 pub use stall::StallStats;
 pub use standing::{Standing, Turn};
 pub use tlb::{Flat, TlbStats, Walk, Walker};
-pub use uop::{Branch, Class, MicroOp, Order, Quick, Reg, CLASSES, REG_COUNT, REG_FLAGS, REG_VECTOR};
+pub use uop::{Branch, Class, MicroOp, Order, Quick, Reg, Split, CLASSES, REG_COUNT, REG_FLAGS, REG_VECTOR};

@@ -3,7 +3,8 @@
 //! freely. In-order cores issue in program order and stop where an operand is missing.
 //!
 //! Left out: wrong-path work, replays, memory-order violations (dependences between loads and stores are predicted
-//! right), uops beyond one per instruction but for wide vector accesses, move elimination and fusion.
+//! right), uops beyond one per instruction but for wide vector accesses and, where asked for, accesses in pieces (whose
+//! entries in issue, load and store queues are one), move elimination and fusion.
 
 use super::access::{DeviceAccess, MemEvent};
 use super::ahead::Ahead;
@@ -64,8 +65,10 @@ pub struct Core {
     pub(super) in_order: bool,
     pub(super) mispredict: Cycles,
     pub(super) exception: Cycles,
-    /// From the last commit to a system register read's dispatch, if it waits for that.
-    pub(super) system_read_drain: Option<Cycles>,
+    /// From the last commit, and from the last store's being written, to a system register read's dispatch, if it waits
+    /// for them.
+    pub(super) system_read_drain: Option<(Cycles, Cycles)>,
+    pub(super) split_accesses: bool,
     pub(super) full_barriers: bool,
     pub(super) group_mask: u64,
     pub(super) fetch_ahead: Cycles,
@@ -141,7 +144,9 @@ impl Core {
             in_order: p.kind == CoreKind::InOrder,
             mispredict: Cycles::from(p.mispredict_penalty) + machine.l1i.latency.into(),
             exception: Cycles::from(p.exception_penalty),
-            system_read_drain: (p.system_read_drain > 0).then(|| p.system_read_drain.into()),
+            system_read_drain: (p.system_read_drain > 0)
+                .then(|| (p.system_read_drain.into(), p.system_read_store_drain.into())),
+            split_accesses: p.split_accesses,
             full_barriers: p.full_barriers,
             group_mask: u64::from(p.fetch_width.next_power_of_two()) * 4 - 1,
             fetch_ahead: Cycles::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(Cycles(1)),
@@ -407,6 +412,11 @@ impl Core {
                 }
                 let (mine, rest) = accesses.split_at(own);
                 accesses = rest;
+                if self.split_accesses {
+                    dispatch += self.dispatch_step.times(q.split.more().into());
+                    commit += self.commit_step.times(q.split.more().into());
+                    (0..q.split.more()).for_each(|_| self.rob.take(commit.cycle()));
+                }
                 self.commit = commit;
                 (complete, cause) = self.memory(*q, &block.ops[i], start, mine, pc, memory, walker);
             }
@@ -487,8 +497,9 @@ impl Core {
     #[inline(never)]
     fn drain(&mut self, q: Quick, dispatch: Position, last_commit: Cycles) -> Position {
         match self.system_read_drain {
-            Some(drain) if q.class == Class::SystemRead => {
-                self.wait(dispatch, last_commit + drain, StallCause::Barrier)
+            Some((drain, stores)) if q.class == Class::SystemRead => {
+                let empty = (last_commit + drain).max(self.last_store + stores);
+                self.wait(dispatch, empty, StallCause::Barrier)
             }
             _ => dispatch,
         }
@@ -498,6 +509,7 @@ impl Core {
     #[inline(never)]
     fn rare(&mut self, q: Quick, start: Cycles, last_commit: Cycles) -> Cycles {
         match q.class {
+            Class::SystemWrite if self.system_read_drain.is_some() => start.max(last_commit).max(self.last_store),
             Class::SystemWrite => start.max(last_commit),
             Class::Barrier if self.full_barriers => start.max(last_commit).max(self.last_store).max(self.last_load),
             Class::Unknown => {
@@ -506,6 +518,21 @@ impl Core {
             }
             _ => start,
         }
+    }
+
+    /// An access in pieces: how many, and when the first starts. Its other micro-operations take their own ports, and
+    /// room in front and behind.
+    #[inline]
+    fn split(&mut self, q: Quick, mut start: Cycles) -> (u8, Cycles) {
+        let alu = &self.slots[Class::Alu as usize];
+        let (ports, interval, latency) = (alu.ports, alu.interval, alu.latency);
+        if q.split.address {
+            start = self.ports.reserve(start, ports, interval) + latency;
+        }
+        if q.split.base {
+            self.ports.reserve(start, ports, interval);
+        }
+        (q.split.pieces, start)
     }
 
     /// An instruction of a memory class, with what it accessed.
@@ -521,7 +548,11 @@ impl Core {
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
     ) -> (Cycles, StallCause) {
-        for _ in 1..q.slots {
+        let mut slots = q.slots;
+        if self.split_accesses {
+            (slots, start) = self.split(q, start);
+        }
+        for _ in 1..slots {
             let slot = &self.slots[q.class as usize % SLOTS];
             start = self.ports.reserve(start, slot.ports, slot.interval);
         }

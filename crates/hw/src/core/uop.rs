@@ -160,6 +160,29 @@ pub struct MicroOp {
     pub data_from: u8,
     /// Slots of a memory pipe that it takes: one for every 16 bytes.
     pub slots: u8,
+    /// What it is on a core that splits accesses.
+    pub split: Split,
+}
+
+/// An access in micro-operations, on a core that has no pipes for whole pairs (`core.split_accesses`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The address is added up before the access.
+    pub address: bool,
+    /// Loads or stores.
+    pub pieces: u8,
+    /// The base is written back.
+    pub base: bool,
+}
+
+impl Split {
+    /// One access and nothing else.
+    pub const WHOLE: Self = Self { address: false, pieces: 1, base: false };
+
+    /// Micro-operations beyond the first.
+    pub(super) fn more(self) -> u8 {
+        u8::from(self.address) + self.pieces + u8::from(self.base) - 1
+    }
 }
 
 /// What the core model looks at of nearly every instruction.
@@ -175,6 +198,7 @@ pub struct Quick {
     /// Data of a store, padded with [`REG_READY`].
     pub(super) data: [Reg; 2],
     pub(super) slots: u8,
+    pub(super) split: Split,
     pub(super) branch: Branch,
 }
 
@@ -212,6 +236,7 @@ impl MicroOp {
             write_back: None,
             data_from: SOURCES as u8,
             slots: 1,
+            split: Split::WHOLE,
         }
     }
 
@@ -252,6 +277,7 @@ impl MicroOp {
             base: self.write_back.unwrap_or(REG_NOWHERE),
             data: [0, 1].map(|n| pad(stored, n, REG_READY)),
             slots: self.slots,
+            split: self.split,
             branch: self.branch,
         }
     }

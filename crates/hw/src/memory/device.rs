@@ -3,7 +3,7 @@
 use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::crossbar::Entry;
 use super::{Level, MemorySystem, LINE};
-use crate::params::{Beyond, DeviceReads, Inclusion};
+use crate::params::{Beyond, DeviceReads};
 use crate::requester::{DmaRequester, Requester};
 use wiretime_base::Ps;
 
@@ -21,16 +21,17 @@ impl MemorySystem {
             let t = if ways > 0 { self.shared.crossbar.device_writes(t) } else { t };
             let at_bank = self.shared.bank(line, t);
             // Visible once the point of coherence has it.
-            visible = visible.max(at_bank + self.shared.latency);
+            let looked = at_bank + self.device_latency(ways > 0);
+            visible = visible.max(looked);
             if ways == 0 {
                 self.shared.drop_line(line);
-                self.shared.dram.write(line, at_bank + self.shared.latency, Some(by));
+                self.shared.dram.write(line, looked, Some(by));
             } else if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_write_updates += 1;
                 let share = self.shared.llc.state(at) & SHARE;
                 self.shared.llc.set_state(at, DIRTY | DMA | share);
             } else if !self.room_for_device(t) {
-                self.shared.dram.write(line, at_bank + self.shared.latency, Some(by));
+                self.shared.dram.write(line, looked, Some(by));
             } else {
                 self.shared.stats.dma_write_allocations += 1;
                 let share = if self.shared.share.limited() { SHARE } else { 0 };
@@ -40,6 +41,15 @@ impl MemorySystem {
             }
         }
         visible
+    }
+
+    /// From the bank to what lies behind, or past it.
+    fn device_latency(&self, by_llc: bool) -> Ps {
+        if by_llc {
+            self.shared.device_latency
+        } else {
+            self.shared.device_past_latency
+        }
     }
 
     /// Whether a device may put another line into the LLC: the oldest of its own makes room, if that is the rule.
@@ -62,7 +72,10 @@ impl MemorySystem {
     /// Whether a core has the line for a device that reads it.
     fn core_supplies(&mut self, line: u64, t: Ps) -> bool {
         match self.shared.device_reads {
-            DeviceReads::Share => self.take_from_others(DEVICE, line, false, t),
+            DeviceReads::Share => {
+                let copies = self.take_from_others(DEVICE, line, false, t);
+                self.shared.supplied(copies)
+            }
             DeviceReads::Snapshot => self.others(DEVICE, line) != 0,
         }
     }
@@ -75,18 +88,20 @@ impl MemorySystem {
             self.shared.stats.dma_reads += 1;
             let t = if by_llc { self.shared.crossbar.enter(Entry::Request, t) } else { t };
             let at_bank = self.shared.bank(line, t);
-            let looked = at_bank + self.shared.latency;
+            let looked = at_bank + self.shared.device_latency;
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
-                done = done.max(looked.max(self.shared.llc.ready(at)));
-                if by_llc && self.shared.inclusion == Inclusion::Exclusive {
-                    self.shared.crossbar.device_returns(done);
+                let (arrives, state) = (looked.max(self.shared.llc.ready(at)), self.shared.llc.state(at));
+                done = done.max(arrives);
+                if by_llc && self.shared.taken_along(state, self.others(DEVICE, line) != 0) {
+                    self.shared.crossbar.device_returns(arrives);
                 }
             } else if self.core_supplies(line, t) {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked + self.shared.snoop_latency);
             } else {
-                done = done.max(self.shared.dram.read(line, looked, Requester::Device(by)));
+                let missed = at_bank + self.device_latency(by_llc);
+                done = done.max(self.shared.dram.read(line, missed, Requester::Device(by)));
             }
         }
         done
@@ -121,10 +136,55 @@ mod tests {
     fn writes_are_visible_once_the_llc_has_looked() {
         for ways in [0, 4] {
             let (mut m, p) = system(ways);
-            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + p.llc.latency.ps());
+            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + p.llc.device_latency.ps());
             assert_eq!(m.stats().dma_writes, 1);
             assert_eq!(m.stats().dma_write_allocations, u64::from(ways > 0));
             assert_eq!(m.dram_stats().writes_dma, u64::from(ways == 0));
+        }
+    }
+
+    #[test]
+    fn a_devices_way_is_its_own_and_another_past_the_cache() {
+        for (ways, way) in [(4, 7), (0, 3)] {
+            let (_, mut p) = system(ways);
+            p.llc.device_latency = "7ns".parse().unwrap();
+            p.llc.device_past_latency = "3ns".parse().unwrap();
+            let mut m = MemorySystem::new(&p, 1);
+            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + Ps::from_ns(way));
+            let d = &p.dram;
+            let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
+            let t = QUIET + Ps::from_us(1);
+            assert_eq!(m.dma_read((ADDRESS + (1 << 20), 64), t, BY), t + Ps::from_ns(way) + dram);
+            m.store(0, ADDRESS + 4096, Cycles(1000));
+            m.shared.drop_line((ADDRESS + 4096) / LINE);
+            let supplied = m.dma_read((ADDRESS + 4096, 64), t, BY);
+            assert_eq!(supplied, t + Ps::from_ns(7) + p.llc.snoop_latency.ps(), "a cache answers");
+        }
+    }
+
+    /// What a core has only read stays where it was, so nothing is brought back; what nobody has read is.
+    #[test]
+    fn a_line_that_a_core_shares_is_not_taken_along() {
+        let (_, mut p) = system(4);
+        p.llc.inclusion = Inclusion::MostlyExclusive;
+        (p.llc.crossbar_request, p.llc.crossbar_line) = ("1ns".parse().unwrap(), "3ns".parse().unwrap());
+        (p.llc.io_cache, p.llc.banks, p.llc.bank_time) = (true, 1, "0.1ns".parse().unwrap());
+        for (reads, taken) in [(false, 4), (true, 1)] {
+            let mut m = MemorySystem::new(&p, 1);
+            let lines = 50;
+            m.dma_write((ADDRESS, lines * 64), QUIET, BY);
+            if reads {
+                (0..lines).for_each(|n| _ = m.load(0, ADDRESS + n * 64, 0, Cycles(600_000 + n * 1000)));
+            }
+            let t = QUIET + Ps::from_ms(1);
+            m.dma_read((ADDRESS, lines * 64), t, BY);
+            // Who comes behind them all waits for what they have taken.
+            let free = m.shared.crossbar.enter(Entry::Request, t) - t;
+            let last = p.llc.device_latency.ps();
+            assert!(
+                (Ps::from_ns(lines * taken) - last..=Ps::from_ns(lines * taken)).contains(&free),
+                "{reads}: {free:?}"
+            );
         }
     }
 
@@ -165,7 +225,7 @@ mod tests {
     #[test]
     fn reads_are_served_where_the_line_is() {
         let (mut m, p) = system(4);
-        let (latency, snoop) = (p.llc.latency.ps(), p.llc.snoop_latency.ps());
+        let (latency, snoop) = (p.llc.device_latency.ps(), p.llc.snoop_latency.ps());
         m.dma_write((ADDRESS, 64), QUIET, BY);
         let t = QUIET + Ps::from_us(1);
         assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency, "from the LLC");
@@ -220,7 +280,7 @@ mod tests {
             let mut m = MemorySystem::new(&p, 1);
             m.store(0, ADDRESS, Cycles(1000));
             m.shared.drop_line(ADDRESS / LINE);
-            let t = QUIET + p.llc.latency.ps() + p.llc.snoop_latency.ps();
+            let t = QUIET + p.llc.device_latency.ps() + p.llc.snoop_latency.ps();
             assert_eq!(m.dma_read((ADDRESS, 64), QUIET, BY), t);
             assert!(m.private[0].holds(ADDRESS / LINE));
             assert_eq!(m.shared.llc.find(ADDRESS / LINE).is_none(), kept);
@@ -244,7 +304,7 @@ mod tests {
         };
         let lines = 200;
         let last = (0..lines).map(|n| each(&mut m, QUIET, n)).max().unwrap();
-        let time = (last - p.llc.latency.ps()).as_f64() / lines as f64;
+        let time = (last - p.llc.device_latency.ps()).as_f64() / lines as f64;
         assert!((time - 8000.0).abs() < 200.0, "{time} ps a line");
         // A core that asks meanwhile waits for its turn.
         let alone = m.llc_access(0, 1 << 20, QUIET + Ps::from_us(50), CoreAccess::Load).0 - QUIET - Ps::from_us(50);

@@ -10,6 +10,7 @@ mod contention;
 mod crossbar;
 mod device;
 mod dram;
+mod marks;
 mod mshr;
 mod object;
 mod prefetch;

@@ -4,10 +4,11 @@
 //! long memset reads what it overwrites).
 
 use super::cache::{self, Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
+use super::marks::Marks;
 use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
 use super::{Address, Level, MemorySystem, LINE};
-use crate::params::{CacheIndex, Platform};
+use crate::params::{CacheIndex, Inclusion, Platform};
 use crate::requester::CoreAccess;
 #[cfg(test)]
 use wiretime_base::Clock;
@@ -44,6 +45,9 @@ stats! {
     }
 }
 
+/// Bits of the marks of the L1D's lines: four times as many as 64 KiB hold.
+const L1D_MARKS: u32 = 12;
+
 /// One core's caches.
 pub(super) struct Private {
     pub l1i: Cache<Cycles>,
@@ -52,6 +56,8 @@ pub(super) struct Private {
     /// Bits of a line that the L1I's and the L1D's index takes from the virtual address.
     l1i_bits: u64,
     l1d_bits: u64,
+    /// What the L1D has, wherever: most lines that others ask for, it has not.
+    l1d_marks: Marks<L1D_MARKS>,
     l1i_mshrs: Mshrs<Cycles>,
     l1d_mshrs: Mshrs<Cycles>,
     l2_mshrs: Mshrs<Cycles>,
@@ -78,6 +84,7 @@ impl Private {
         Self {
             l1i_bits: bits(&p.l1i),
             l1d_bits: bits(&p.l1d),
+            l1d_marks: Marks::default(),
             l1i: cache(&p.l1i),
             l1d: cache(&p.l1d),
             l2: Cache::new(p.l2.size.bytes(), p.l2.ways, p.l2.replacement),
@@ -154,12 +161,20 @@ impl Private {
 
     /// Where the L1D has the line, whatever its virtual address.
     fn find_l1d(&self, line: u64) -> Option<usize> {
+        if !self.l1d_marks.may_have(line) {
+            return None;
+        }
         cache::places(line, self.l1d_bits).find_map(|place| self.l1d.find(place))
     }
 
     /// Takes it out of there.
     fn remove_l1d(&mut self, line: u64) -> Option<u8> {
-        cache::places(line, self.l1d_bits).find_map(|place| self.l1d.remove(place))
+        if !self.l1d_marks.may_have(line) {
+            return None;
+        }
+        let state = cache::places(line, self.l1d_bits).find_map(|place| self.l1d.remove(place))?;
+        self.l1d_marks.remove(line);
+        Some(state)
     }
 
     /// Takes the line away; returns its state, of both caches together. The L1I is software's to keep coherent.
@@ -303,7 +318,7 @@ impl MemorySystem {
         p.remove_l1d(line);
         p.l2.remove(line);
         let now = self.clock.at(t);
-        let asked = self.take_from_others(i, line, true, now);
+        let asked = self.take_from_others(i, line, true, now).any;
         self.shared.drop_line(line);
         let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
         self.shared.entered(i, line);
@@ -314,6 +329,14 @@ impl MemorySystem {
 
     fn snoop_cycles(&self) -> Cycles {
         self.clock.cycle_at_or_after(self.shared.snoop_latency)
+    }
+
+    /// What a store waits for that has a shared copy.
+    fn permission(&self) -> Cycles {
+        match self.shared.inclusion {
+            Inclusion::MostlyExclusive => self.clock.cycle_at_or_after(self.shared.latency),
+            _ => self.snoop_cycles(),
+        }
     }
 
     /// A software prefetch for reading; nobody waits for it.
@@ -402,7 +425,7 @@ impl MemorySystem {
             if state & EXCLUSIVE == 0 {
                 let now = self.clock.at(start);
                 self.take_from_others(i, line, true, now);
-                ready += self.snoop_cycles();
+                ready += self.permission();
             }
             state = EXCLUSIVE | DIRTY;
             self.mark_owned(i, line);
@@ -436,7 +459,7 @@ impl MemorySystem {
     /// A store to a line that others may share, `at` in the L1D.
     fn upgrade(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> (Cycles, Level) {
         let now = self.clock.at(t);
-        let shared = self.take_from_others(i, line, true, now);
+        let shared = self.take_from_others(i, line, true, now).any;
         let p = &mut self.private[i];
         let mut done = t + Cycles(1);
         let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
@@ -460,7 +483,9 @@ impl MemorySystem {
         let line = cache::line_at(place);
         let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
+        p.l1d_marks.add(line);
         let Some(victim) = p.l1d.insert(place, ready, level, state & !DMA, 0) else { return };
+        p.l1d_marks.remove(victim.line);
         p.stats.l1_dcache_write_backs += u64::from(victim.state & DIRTY);
         self.left_l1d(i, victim.line, victim.state, t);
     }

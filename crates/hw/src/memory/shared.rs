@@ -53,6 +53,8 @@ pub(super) struct LastLevel {
     /// Something has been booked since what is over was last forgotten.
     booked: bool,
     pub latency: Ps,
+    pub device_latency: Ps,
+    pub device_past_latency: Ps,
     bank_time: Ps,
     port_time: Ps,
     pub snoop_latency: Ps,
@@ -77,6 +79,8 @@ impl LastLevel {
             dram: Dram::new(&p.dram),
             booked: false,
             latency: p.llc.latency.ps(),
+            device_latency: p.llc.device_latency.ps(),
+            device_past_latency: p.llc.device_past_latency.ps(),
             bank_time: p.llc.bank_time.ps(),
             port_time: p.llc.port_time.ps(),
             snoop_latency: p.llc.snoop_latency.ps(),
@@ -145,12 +149,39 @@ impl LastLevel {
         }
     }
 
+    /// Whether a line in it leaves with the core that asks for it.
+    fn exclusive(&self) -> bool {
+        matches!(self.inclusion, Inclusion::Exclusive | Inclusion::MostlyExclusive)
+    }
+
+    /// Whether the other cores that have a line send it to who asks.
+    pub fn supplied(&self, copies: Copies) -> bool {
+        copies.dirty || copies.any && self.inclusion != Inclusion::MostlyExclusive
+    }
+
+    /// Whether what a device reads is taken along by its own cache, to be brought back.
+    pub fn taken_along(&self, state: u8, in_core: bool) -> bool {
+        match self.inclusion {
+            Inclusion::Exclusive => true,
+            Inclusion::MostlyExclusive => state & DIRTY != 0 && !in_core,
+            Inclusion::Inclusive | Inclusion::NonInclusive => false,
+        }
+    }
+
     /// Somebody has a newer copy.
     pub fn drop_line(&mut self, line: u64) {
         if self.llc.remove(line).is_some_and(|state| state & SHARE != 0) {
             self.share.left(line);
         }
     }
+}
+
+/// What other cores had of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Copies {
+    pub any: bool,
+    /// One of them was newer than memory.
+    pub dirty: bool,
 }
 
 impl MemorySystem {
@@ -165,18 +196,31 @@ impl MemorySystem {
         if let Some(at) = s.llc.touch(line) {
             let (arrives, old) = ((t + s.latency).max(s.llc.ready(at)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
-            let shared = self.take_from_others(i, line, write, t);
+            let shared = self.take_from_others(i, line, write, t).any;
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
-            if self.shared.inclusion == Inclusion::Exclusive && !shared && who != CoreAccess::Fetch {
-                // It moves up, with what it owes to memory.
-                self.shared.drop_line(line);
-                state |= old & DIRTY;
+            if !shared && who != CoreAccess::Fetch {
+                match self.shared.inclusion {
+                    Inclusion::MostlyExclusive if !write => {
+                        // A shared copy; what is owed to memory stays.
+                        state = 0;
+                        if old & DIRTY == 0 {
+                            self.shared.drop_line(line);
+                        }
+                    }
+                    Inclusion::Exclusive | Inclusion::MostlyExclusive => {
+                        // It moves up, with what it owes to memory.
+                        self.shared.drop_line(line);
+                        state |= old & DIRTY;
+                    }
+                    Inclusion::Inclusive | Inclusion::NonInclusive => {}
+                }
             }
             let snoop = if shared && write { self.shared.snoop_latency } else { Ps::ZERO };
             return (arrives + snoop, Level::Llc, state);
         }
         *self.shared.counter(who, true) += 1;
-        if self.take_from_others(i, line, write, t) {
+        let copies = self.take_from_others(i, line, write, t);
+        if self.shared.supplied(copies) {
             self.private[i].stats.snoop_hits += 1;
             let state = if write { EXCLUSIVE | DIRTY } else { 0 };
             return (t + self.shared.latency + self.shared.snoop_latency, Level::Snoop, state);
@@ -188,10 +232,11 @@ impl MemorySystem {
         s.stats.llc_mshr_full_ps += (start - looked).0;
         let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });
         s.mshrs.hold(looked, arrives);
-        if s.inclusion != Inclusion::Exclusive {
+        if !s.exclusive() {
             self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
         }
-        (arrives, Level::Dram, if who == CoreAccess::Fetch { 0 } else { EXCLUSIVE })
+        let alone = who != CoreAccess::Fetch && (write || !copies.any);
+        (arrives, Level::Dram, if alone { EXCLUSIVE } else { 0 })
     }
 
     /// A line that a private cache had to let go.
@@ -199,10 +244,16 @@ impl MemorySystem {
         // Nobody waits for it; who comes behind it does.
         let comes = dirty != 0 || self.shared.inclusion == Inclusion::Exclusive;
         self.shared.crossbar.enter(if comes { Entry::Line } else { Entry::Request }, t);
+        self.shared.booked = true;
+        self.llc_keep(line, dirty, comes, t);
+    }
+
+    /// A line of a core that is here from now on, in any case or only if it is already.
+    fn llc_keep(&mut self, line: u64, dirty: u8, always: bool, t: Ps) {
         if let Some(at) = self.shared.llc.touch(line) {
             let old = self.shared.llc.state(at);
             self.shared.llc.set_state(at, old & !DMA | dirty);
-        } else if dirty != 0 || self.shared.inclusion == Inclusion::Exclusive {
+        } else if always {
             self.llc_insert(line, t, Level::Llc, dirty, 0, t);
         }
     }
@@ -248,7 +299,7 @@ impl MemorySystem {
 
     /// Looks for the line in other cores' caches than `i`'s; with `remove`, takes it away from them, else leaves it
     /// shared.
-    pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> bool {
+    pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> Copies {
         let others = self.others(i, line);
         let mut rest = others;
         let mut dirty = 0;
@@ -262,14 +313,25 @@ impl MemorySystem {
                 dirty |= self.private[other].share(line).unwrap_or(0) & DIRTY;
             }
         }
-        if others != 0 && i < self.private.len() {
-            self.shared.contention.moves(line, t);
+        if i < self.private.len() {
+            if others != 0 {
+                self.shared.contention.moves(line, t);
+            }
+            if remove && self.shared.inclusion == Inclusion::MostlyExclusive {
+                // Copies were shared, and what was owed to memory behind them moves up.
+                self.shared.drop_line(line);
+            }
         }
         if dirty != 0 && !remove {
             // A dirty line is shared after its data has gone to the LLC's care.
-            self.llc_take_victim(line, DIRTY, t);
+            if self.shared.inclusion == Inclusion::MostlyExclusive {
+                // There the owner goes on to owe it: nothing moves but the answer.
+                self.llc_keep(line, DIRTY, true, t);
+            } else {
+                self.llc_take_victim(line, DIRTY, t);
+            }
         }
-        others != 0
+        Copies { any: others != 0, dirty: dirty != 0 }
     }
 }
 
@@ -360,6 +422,42 @@ mod tests {
         assert!(!m.private[0].holds(LINE), "a store does not");
         assert!(state & EXCLUSIVE != 0);
         assert!(m.shared.directory.as_ref().unwrap().get(&LINE).is_none_or(|cores| cores & 1 == 0));
+    }
+
+    /// gem5's `mostly_excl`, what its `Cache::satisfyRequest`, `maintainClusivity` and `handleSnoop` do.
+    #[test]
+    fn a_mostly_exclusive_cache_lends_and_forgets() {
+        let (mut m, _) = system(2, |p| p.llc.inclusion = Inclusion::MostlyExclusive);
+        let at = |us| QUIET + Ps::from_us(us);
+        let dirty = |m: &MemorySystem| m.shared.llc.find(LINE).map(|at| m.shared.llc.state(at) & DIRTY != 0);
+        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 0, QUIET);
+        let load = m.llc_access(0, LINE, QUIET, CoreAccess::Load);
+        assert_eq!((load.1, load.2, dirty(&m)), (Level::Llc, 0, Some(true)), "a shared copy; the dirty line stays");
+        m.llc_take_victim(LINE, 0, at(1));
+        assert_eq!(dirty(&m), Some(true), "the copy's end changes nothing");
+        let store = m.llc_access(0, LINE, at(2), CoreAccess::Store);
+        assert_eq!((store.1, store.2, dirty(&m)), (Level::Llc, EXCLUSIVE | DIRTY, None), "a store takes it along");
+        m.llc_take_victim(LINE, 0, at(3));
+        assert_eq!(m.llc_access(0, LINE, at(4), CoreAccess::Load).1, Level::Dram, "clean victims are dropped");
+        // A clean copy in another core does not answer, and is no reason for two to own the line.
+        m.load(0, LINE * 64, 0, wiretime_base::Cycles(300_000));
+        let second = m.llc_access(1, LINE, at(200), CoreAccess::Load);
+        assert_eq!((second.1, second.2), (Level::Dram, 0));
+        // A dirty one does.
+        m.store(0, LINE * 64, wiretime_base::Cycles(900_000));
+        assert_eq!(m.llc_access(1, LINE, at(400), CoreAccess::Load).1, Level::Snoop);
+    }
+
+    /// Loaded from a dirty line, then stored to: the permission takes the way to the LLC, and what is owed moves up.
+    #[test]
+    fn a_store_behind_a_load_asks_a_mostly_exclusive_cache() {
+        let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::MostlyExclusive);
+        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 0, QUIET);
+        let t = wiretime_base::Cycles(300_000);
+        let (there, _) = m.load(0, LINE * 64, 0, t);
+        let (stored, _) = m.store(0, LINE * 64, there);
+        assert_eq!(stored - there, m.clock.cycle_at_or_after(p.llc.latency.ps()) + wiretime_base::Cycles(1));
+        assert!(m.shared.llc.find(LINE).is_none());
     }
 
     #[test]

@@ -45,9 +45,12 @@ impl Platform {
                 format!("it includes the L1D, so at least l1d.size, {}", self.l1d.size),
             )
         })?;
-        rule(self.l2.inclusion != Inclusion::Exclusive, || {
-            Invalid::new("l2.inclusion", "exclusive", "must be inclusive or non-inclusive of the L1D")
-        })?;
+        for (inclusion, name) in [(Inclusion::Exclusive, "exclusive"), (Inclusion::MostlyExclusive, "mostly-exclusive")]
+        {
+            rule(self.l2.inclusion != inclusion, || {
+                Invalid::new("l2.inclusion", name, "must be inclusive or non-inclusive of the L1D")
+            })?;
+        }
         rule(self.llc.inclusion != Inclusion::Inclusive || self.llc.size >= self.l2.size, || {
             Invalid::new(
                 "llc.size",

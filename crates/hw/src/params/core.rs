@@ -71,9 +71,17 @@ pub struct Core {
     #[schemars(range(min = 0, max = 1000), extend("unit" = "cycles"))]
     pub exception_penalty: u32,
     /// Out of order: a read of a system register is dispatched so long after all before it have committed; 0: it waits
-    /// for nothing. (gem5 renames such a read only once the reorder buffer is empty.)
+    /// for nothing. A write of a system register holds what follows as long. (gem5 renames such a read only once the
+    /// reorder buffer is empty and nothing is left to be written.)
     #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]
     pub system_read_drain: u32,
+    /// The same from the last store's being written; in force with `system_read_drain`.
+    #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]
+    pub system_read_store_drain: u32,
+    /// Pairs, vector registers that are stored, and bases that are written back take micro-operations of their own, as in
+    /// gem5: an address first, a load of up to 16 bytes or a store of up to 8 each, the base. Otherwise an access is one,
+    /// of 16 bytes a turn of its pipe.
+    pub split_accesses: bool,
     /// A memory barrier waits at the head of the reorder buffer until all before it is done, stores written, and every
     /// access behind it waits, whatever it names. Otherwise it orders what it names. (gem5 knows one kind of DMB.)
     pub full_barriers: bool,

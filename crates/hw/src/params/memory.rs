@@ -28,6 +28,9 @@ pub enum Inclusion {
     NonInclusive,
     /// Filled by their victims; a hit by a core moves the line up.
     Exclusive,
+    /// As gem5's classic caches with `mostly_excl`: a load takes a shared copy and leaves a dirty line here, clean victims
+    /// are dropped, and clean copies elsewhere do not answer for memory. For the shared cache.
+    MostlyExclusive,
 }
 
 /// Hardware prefetchers.
@@ -154,6 +157,10 @@ pub struct SharedCache {
     pub hashed: bool,
     /// From an L2 miss to the line's arrival in the core, on a hit.
     pub latency: Duration,
+    /// From a device's access, the I/O path behind it, to this cache's answer.
+    pub device_latency: Duration,
+    /// The same to the memory controller, of an access that no cache allocates or answers (see `dca_ways`).
+    pub device_past_latency: Duration,
     /// Banks, interleaved by line; a power of two.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "banks", "power_of_two" = true))]
     pub banks: u32,

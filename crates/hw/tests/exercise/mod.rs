@@ -7,7 +7,7 @@ mod random;
 pub use random::Random;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Walk, Walker};
+use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Split, Walk, Walker};
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
@@ -86,6 +86,9 @@ fn block(class: Class, random: &mut Random, branch: Branch) -> (Vec<MicroOp>, Ve
         } else {
             op.reads(24).reads(if chained { i - 1 } else { 20 });
             op.data_from = 1;
+        }
+        if i % 4 == 0 && matches!(class, Class::Load | Class::Store) {
+            op.split = Split { address: true, pieces: 2, base: chained };
         }
         if class == Class::LoadExclusive {
             op.order = Order { loads: true, stores: false };

@@ -108,6 +108,7 @@ fn load(name: &str, i: &Instruction, op: &mut MicroOp) {
         }
     }
     op.slots = operands::slots(data);
+    op.split = operands::split(i, data, op.write_back.is_some(), 16);
     debug_assert!(!name.starts_with("ST"));
 }
 
@@ -125,6 +126,9 @@ fn store(class: Class, i: &Instruction, op: &mut MicroOp) {
         }
     }
     op.slots = operands::slots(data);
+    if class == Class::Store {
+        op.split = operands::split(i, data, op.write_back.is_some(), 8);
+    }
     for o in data {
         operands::each(o, |r| {
             op.reads(r);
@@ -194,7 +198,7 @@ pub fn disassemble(word: u32) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wiretime_hw::core::REG_VECTOR;
+    use wiretime_hw::core::{Split, REG_VECTOR};
 
     fn check(word: u32, class: Class, sources: &[Reg], destinations: &[Reg]) -> MicroOp {
         let op = decode(word);
@@ -252,6 +256,29 @@ mod tests {
         assert_eq!(decode(0xc8df_fc20).order, Order { loads: true, stores: false }); // ldar
         assert_eq!(decode(0xc89f_fc20).order, Order { loads: true, stores: true });
         // stlr
+    }
+
+    /// As gem5's `PairMemOp`, `BigFpMem*Op` and `Memory64` with write-back do.
+    #[test]
+    fn accesses_in_pieces() {
+        for (word, address, pieces, base) in [
+            (0xf940_0020, false, 1, false), // ldr x0, [x1]
+            (0xf862_7820, false, 1, false), // ldr x0, [x1, x2, lsl #3]
+            (0xf840_8420, false, 1, true),  // ldr x0, [x1], #8
+            (0xf81f_0fe0, false, 1, true),  // str x0, [sp, #-16]!
+            (0xa940_0821, true, 1, false),  // ldp x1, x2, [x1]
+            (0xa8c1_7bfd, false, 1, true),  // ldp x29, x30, [sp], #16
+            (0xa9bf_7bfd, true, 2, true),   // stp x29, x30, [sp, #-16]!
+            (0x2900_0c42, true, 1, false),  // stp w2, w3, [x2]
+            (0x3dc0_0020, false, 1, false), // ldr q0, [x1]
+            (0x3d80_0020, false, 2, false), // str q0, [x1]
+            (0xfd00_0020, false, 1, false), // str d0, [x1]
+            (0xad40_0420, true, 2, false),  // ldp q0, q1, [x1]
+            (0xad00_0420, true, 4, false),  // stp q0, q1, [x1]
+            (0xc85f_7c20, false, 1, false), // ldxr x0, [x1]
+        ] {
+            assert_eq!(decode(word).split, Split { address, pieces, base }, "{word:08x}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Operands of the decoder to registers of the model.
 
-use wiretime_hw::core::{MicroOp, Reg, REG_VECTOR};
-use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode};
+use wiretime_hw::core::{MicroOp, Reg, Split, REG_VECTOR};
+use yaxpeax_arm::armv8::a64::{Instruction, Operand, SIMDSizeCode, SizeCode};
 
 /// What stands for the zero register: no dependency (out of the model's range).
 const NONE: Reg = Reg::MAX;
@@ -96,6 +96,25 @@ pub fn slots(data: &[Operand]) -> u8 {
         })
         .sum();
     bytes.div_ceil(16).max(1) as u8
+}
+
+/// The same on a core that splits accesses, of at most so many bytes each: an address first for pairs, unless it is the
+/// base as it is. Structures of several vectors (LD1 to LD4, ST1 to ST4) are counted by their bytes.
+pub fn split(i: &Instruction, data: &[Operand], base: bool, most: u32) -> Split {
+    let bytes: u32 = data.iter().map(width).sum();
+    let pair = data.len() == 2;
+    let post = i.operands.iter().any(|o| matches!(o, Operand::RegPostIndex(..) | Operand::RegPostIndexReg(..)));
+    Split { address: pair && !post, pieces: bytes.div_ceil(most).max(1) as u8, base }
+}
+
+/// Bytes of a register, at most.
+fn width(o: &Operand) -> u32 {
+    match *o {
+        Operand::SIMDRegister(SIMDSizeCode::Q, _) => 16,
+        Operand::SIMDRegister(SIMDSizeCode::S, _) | Operand::Register(SizeCode::W, _) => 4,
+        Operand::SIMDRegisterGroup(_, _, _, count) => 16 * u32::from(count),
+        _ => 8,
+    }
 }
 
 /// Whether any data operand is a vector register.

@@ -1,6 +1,6 @@
 //! Writes that a channel's controller gathers. What is written later neither fills the queue now nor empties it.
 
-use crate::memory::spread;
+use crate::memory::marks::Marks;
 use wiretime_base::Ps;
 
 /// A write that has left the queue.
@@ -18,25 +18,11 @@ impl Sent {
     }
 }
 
-/// Room for lines' marks: a power of two, several times what a queue holds.
-const MARKS: usize = 1024;
-
-/// How many lines of each mark the queue knows: most lines that are asked for have one that none of them has.
-struct Marks([u16; MARKS]);
-
-impl Marks {
-    #[inline]
-    fn of(&mut self, line: u64) -> &mut u16 {
-        &mut self.0[mark(line)]
-    }
-}
-
-#[inline]
-fn mark(line: u64) -> usize {
-    spread(line, MARKS.trailing_zeros()) as usize
-}
+/// Bits of the lines' marks: several times as many as a queue holds.
+const MARKS: u32 = 10;
 
 /// The queue of a channel.
+#[derive(Default)]
 pub struct WriteQueue {
     /// Lines that wait, and since when.
     lines: Vec<u64>,
@@ -46,27 +32,14 @@ pub struct WriteQueue {
     last_sent: Ps,
     /// The last time at which anything was written or sent.
     latest: Ps,
-    marks: Box<Marks>,
-}
-
-impl Default for WriteQueue {
-    fn default() -> Self {
-        let marks = Box::new(Marks([0; MARKS]));
-        Self { lines: Vec::new(), since: Vec::new(), sent: Vec::new(), last_sent: Ps::ZERO, latest: Ps::ZERO, marks }
-    }
+    marks: Marks<MARKS>,
 }
 
 impl WriteQueue {
-    /// Whether a write of `line` may be among those that wait or have been sent: usually not.
-    #[inline]
-    fn knows(&self, line: u64) -> bool {
-        self.marks.0[mark(line)] > 0
-    }
-
     /// Whether a write of `line` waits at `t`.
     #[inline]
     pub fn holds(&self, line: u64, t: Ps) -> bool {
-        self.knows(line)
+        self.marks.may_have(line)
             && (self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
                 || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t)))
     }
@@ -74,7 +47,7 @@ impl WriteQueue {
     /// Whether a write of `line` at `t` needs no entry of its own: one waits, or one that comes later waits from now on.
     #[inline]
     pub fn merges(&mut self, line: u64, t: Ps) -> bool {
-        if !self.knows(line) {
+        if !self.marks.may_have(line) {
             return false;
         }
         if self.holds(line, t) {
@@ -94,7 +67,7 @@ impl WriteQueue {
     pub fn push(&mut self, line: u64, t: Ps) {
         self.lines.push(line);
         self.since.push(t);
-        *self.marks.of(line) += 1;
+        self.marks.add(line);
         self.latest = self.latest.max(t);
     }
 
@@ -153,7 +126,9 @@ impl WriteQueue {
         let marks = &mut self.marks;
         self.sent.retain(|w| {
             let kept = w.until > t;
-            *marks.of(w.line) -= u16::from(!kept);
+            if !kept {
+                marks.remove(w.line);
+            }
             kept
         });
     }
