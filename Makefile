@@ -15,7 +15,7 @@ fuzz: setup
 NAME = dist/wiretime-$$(.venv/bin/python -c 'import wiretime; print(wiretime.__version__)')-$$(uname -m)
 release: setup
 	mkdir -p dist
-	.venv/bin/wiretime setup --release $(NAME).tar.xz
+	.venv/bin/wiretime setup --release $(NAME).tar.xz --wheel dist
 image: setup
 	scripts/image.sh $(NAME).oci.tar
 site: setup

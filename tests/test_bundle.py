@@ -41,6 +41,41 @@ def test_a_release_has_what_is_built_its_licences_and_a_checksum(tmp_path: Path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["wiretime-x.tar", "wiretime-x.tar.sha256"]
 
 
+def test_a_wheel_runs_without_a_checkout(tmp_path: Path) -> None:
+    """Installed elsewhere, it finds its own data and engine, and the guest that this checkout has made."""
+    if not (paths.REPOSITORY / ".git").exists():
+        pytest.skip("an unpacked archive: git does not say what belongs to it")
+    done = wiretime("setup", "--wheel", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.iterdir()
+    assert wheel.name.startswith(f"wiretime-{__version__}-") and str(wheel) in done.stdout.replace("\n", "")
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site)]
+    subprocess.run([*pip, str(wheel)], check=True)
+    environment = {n: v for n, v in os.environ.items() if n != "WIRETIME_ENGINE"} | {"PYTHONPATH": str(site)}
+
+    def command(*words: str) -> str:
+        done = subprocess.run(words, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    says = "import wiretime.paths as p; print(p.REPOSITORY, p.engine(), sep='\\n')"
+    tree = site / "wiretime" / paths.TREE.name
+    assert command(sys.executable, "-c", says).split() == [str(tree), str(tree / "libwiretime_engine.so")]
+    main = (sys.executable, "-m", "wiretime")
+    command(*main, "setup")
+    assert "256 B at 5 Gb/s" in command(*main, "run", "testpmd", "--packet-size", "256", "--rate", "5Gbps")
+    assert not any(elsewhere.iterdir())
+
+
+def test_a_wheel_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+    if not (paths.REPOSITORY / ".git").exists():
+        pytest.skip("an unpacked archive: git does not say what belongs to it")
+    done = wiretime("setup", "--wheel", str(tmp_path / "nowhere"))
+    assert done.returncode == 2 and "nowhere/wiretime-" in done.stderr and "No such file or directory" in done.stderr
+
+
 def test_a_name_that_says_no_kind_of_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WiretimeError, match=r"must end in \.tar, \.tar\.gz or \.tar\.xz"):
         bundle.write(tmp_path / "wiretime.zip", whole=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+# In an installed wheel, what a checkout has beside the package is inside it.
+TREE = Path(__file__).resolve().parent / "_tree"
+REPOSITORY = TREE if TREE.is_dir() else Path(__file__).resolve().parents[2]
 PLATFORMS = REPOSITORY / "platforms"
 MODELS = REPOSITORY / "models"
 GUEST = REPOSITORY / "guest"
@@ -23,4 +25,5 @@ def engine() -> Path:
     """Return the plugin library."""
     if path := os.environ.get("WIRETIME_ENGINE"):
         return Path(path)
-    return REPOSITORY / "target" / "release" / "libwiretime_engine.so"
+    folder = REPOSITORY if TREE.is_dir() else REPOSITORY / "target" / "release"
+    return folder / "libwiretime_engine.so"

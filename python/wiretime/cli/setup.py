@@ -28,6 +28,7 @@ from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
 from wiretime.setup import bundle, steps
+from wiretime.setup import wheel as wheels
 from wiretime.tables import plain
 
 
@@ -54,6 +55,10 @@ def setup_command(
             metavar="FILE.tar.xz", help="Then write sources, engine and extension: no building, but fetching."
         ),
     ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Then write a wheel with the engine and all else that runs need, for pip."),
+    ] = None,
 ) -> None:
     """Fetch and build what runs need. Does nothing where all is there."""
     steps.run(notes, update_lock=update_lock)
@@ -65,6 +70,8 @@ def setup_command(
     for archive, whole in ((export, True), (release, False)):
         if archive is not None:
             screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)
+    if wheel is not None:
+        screen.print(str(wheels.write(wheel)), highlight=False, soft_wrap=True)
 
 
 @app.command("cache")

@@ -63,19 +63,31 @@ def _packages() -> list[str]:
     )
 
 
+def tracked() -> list[str]:
+    """Return this checkout's files, as git knows them."""
+    names = _command("git", "ls-files", "-z").split("\0")
+    return [name for name in names if name and (paths.REPOSITORY / name).is_file()]
+
+
+def built() -> tuple[Path, Path]:
+    """Return the engine and the Python extension."""
+    both = paths.engine(), Path(_native.__file__)
+    for path in both:
+        if not path.is_file():
+            raise WiretimeError(f"{path} is not built: run `wiretime setup`")
+    return both
+
+
 def _fill(tree: Path, whole: bool) -> None:
     """Put all that an archive holds under a folder."""
-    for name in _command("git", "ls-files", "-z").split("\0"):
-        source, target = paths.REPOSITORY / name, tree / name
-        if name and source.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
+    for name in tracked():
+        target = tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(paths.REPOSITORY / name, target)
     bundle = tree / BUNDLE
     bundle.mkdir()
-    for built in (paths.engine(), Path(_native.__file__)):
-        if not built.is_file():
-            raise WiretimeError(f"{built} is not built: run `wiretime setup`")
-        shutil.copy2(built, bundle / built.name)
+    for path in built():
+        shutil.copy2(path, bundle / path.name)
     (bundle / LICENCES).write_text("\n".join([*_crates(), *_packages()]) + "\n")
     about = {
         "wiretime": __version__,

@@ -24,7 +24,9 @@ def _megabytes(folder: os.PathLike[str]) -> int:
 
 
 def build_engine(console: Console) -> None:
-    """Build the plugin library, or take it from a bundle."""
+    """Build the plugin library, or take it from a bundle; a wheel has it."""
+    if paths.TREE.is_dir():
+        return
     if bundle.unpack():
         console.print(f"engine: from {bundle.folder()}", highlight=False)
         return
