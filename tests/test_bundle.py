@@ -66,6 +66,7 @@ def test_a_wheel_runs_without_a_checkout(tmp_path: Path) -> None:
     main = (sys.executable, "-m", "wiretime")
     command(*main, "setup")
     assert "256 B at 5 Gb/s" in command(*main, "run", "testpmd", "--packet-size", "256", "--rate", "5Gbps")
+    assert "cargo" not in command(*main, "doctor")
     assert not any(elsewhere.iterdir())
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
+from wiretime.setup import bundle
 from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE
 from wiretime.setup.parts import PARTS, QEMU
 from wiretime.setup.qemu import version
@@ -27,6 +28,8 @@ DISK_GIB = 3
 
 def _checks() -> Iterator[tuple[str, bool, str]]:
     for tool, package in TOOLS.items():
+        if tool == "cargo" and bundle.has_engine():
+            continue
         found = shutil.which(tool)
         yield tool, found is not None, found or f"missing: apt-get install {package}"
     for part in PARTS:

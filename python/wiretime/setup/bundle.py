@@ -34,6 +34,11 @@ def folder() -> Path:
     return paths.REPOSITORY / BUNDLE
 
 
+def has_engine() -> bool:
+    """Return whether the engine came built, in a wheel or an unpacked archive, so that nothing is compiled."""
+    return paths.TREE.is_dir() or (folder() / paths.engine().name).is_file()
+
+
 def _command(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, cwd=paths.REPOSITORY)
