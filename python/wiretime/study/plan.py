@@ -209,8 +209,10 @@ def typed(text: str) -> Value:
 
 def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
     """Return a plan's table with other values on its axes (NAME=VALUE,VALUE), or with further axes."""
-    changed = {**table, "axes": dict(table.get("axes", {}))}
-    for text in axes:
+    changed = dict(table)
+    if isinstance(given := table.get("axes", {}), dict):
+        changed["axes"] = dict(given)
+    for text in axes if isinstance(given, dict) else ():
         name, equals, values = text.partition("=")
         if not equals or not values:
             raise WiretimeError(f"--axis {text}: must be NAME=VALUE,VALUE,...")
