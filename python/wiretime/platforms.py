@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomlkit
 from rich import box
 from rich.table import Table as RichTable
-from tomlkit.exceptions import ParseError
 
 import wiretime._native as _native
 from wiretime import schemas
@@ -234,8 +233,7 @@ def _part(what: str, folder: str, name: str) -> Table:
     """Return a part of a machine that several may have: a DRAM grade, a card."""
     if name not in _parts(folder):
         raise unknown(what, name, _parts(folder))
-    table: Table = tomlkit.parse((PLATFORMS / folder / f"{name}.toml").read_text()).unwrap()
-    return table
+    return tomllib.loads((PLATFORMS / folder / f"{name}.toml").read_text())
 
 
 def _replace(table: Table, part: str, name: str) -> None:
@@ -251,8 +249,8 @@ def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Ta
     """Return a platform with so many cards (as many as it lists), changed by ``key=value`` texts and checked."""
     path = path_of(name)
     try:
-        table: Table = tomlkit.parse(path.read_text()).unwrap()
-    except (ParseError, OSError, UnicodeDecodeError) as e:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as e:
         raise WiretimeError(f"{path}: {e}") from None
     resolved = _check(table, str(path))
     if not changes and cards is None:

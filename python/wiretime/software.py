@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import threading
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import tomlkit
-from tomlkit.exceptions import ParseError
 
 import wiretime._native as _native
 from wiretime import paths, platforms, schemas, vm
@@ -79,8 +77,8 @@ def load(name: str) -> Model:
     if not path.is_file():
         raise unknown("model", name, names())
     try:
-        table: Model = tomlkit.parse(path.read_text()).unwrap()
-    except (ParseError, OSError, UnicodeDecodeError) as e:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as e:
         raise WiretimeError(f"{path}: {e}") from None
     return checked(table, str(path))
 
