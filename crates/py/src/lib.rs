@@ -41,10 +41,11 @@ fn resolve_platform(text: &str) -> PyResult<String> {
     serde_json::to_string(&platform).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Latency in nanoseconds and throughput in Gb/s of DMA accesses (`read`, `write` or `both`) of so many bytes.
+/// Median latency in nanoseconds, and throughput in Gb/s, of DMA accesses (`read`, `write` or `both`) of so many bytes;
+/// latency in a window of so many bytes, which the caches hold or do not.
 #[pyfunction]
-fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
-    use wiretime_hw::io::probe::{self, Access};
+fn probe_dma(platform: &str, access: &str, bytes: u64, window: u64, warm: bool) -> PyResult<(f64, f64)> {
+    use wiretime_hw::io::probe::{self, Access, Window};
     let platform: Platform = serde_json::from_str(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let access = match access {
         "read" => Access::Read,
@@ -52,7 +53,7 @@ fn probe_dma(platform: &str, access: &str, bytes: u64) -> PyResult<(f64, f64)> {
         "both" => Access::Both,
         _ => return Err(PyValueError::new_err(format!("unknown access {access:?}: read, write or both"))),
     };
-    let ns = probe::latency(&platform, access, bytes).as_f64() / 1000.0;
+    let ns = probe::latency(&platform, access, bytes, Window { bytes: window, warm }).as_f64() / 1000.0;
     Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
 }
 

@@ -77,5 +77,6 @@ def _verdict(row: hardware.Row) -> Verdict:
         there=row.machine,
         here=HERE.format(platform=machine[0]) if machine else LINK,
         cause=row.cause,
+        skip=row.skip,
     )
     return Verdict(claim, row.simulated, row.error, None)
