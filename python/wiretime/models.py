@@ -113,16 +113,7 @@ class Bus(TypedDict):
     outstanding: int
 
 
-class Iommu(TypedDict):
-    """
-    The I/O memory management unit.
-    """
-
-    enabled: bool
-    iotlb_entries: int
-    page_size: str
-    walk_latency: str
-    walkers: int
+Walks: TypeAlias = Literal["timed", "read"]
 
 
 IoPath: TypeAlias = Literal["pcie", "bus"]
@@ -763,7 +754,9 @@ class IoStats(TypedDict):
     credit_wait_ps: int
     tag_wait_ps: int
     iotlb_hits: int
+    iotlb_second_hits: int
     iotlb_misses: int
+    iommu_table_reads: int
 
 
 class FarStats(TypedDict):
@@ -1019,6 +1012,23 @@ class Dram(TypedDict):
     write_queue_entries: int
     page_policy: PagePolicy
     mapping: Mapping
+
+
+class Iommu(TypedDict):
+    """
+    The I/O memory management unit.
+    """
+
+    enabled: bool
+    iotlb_entries: int
+    second_iotlb_entries: int
+    second_iotlb_latency: str
+    page_size: str
+    ring_page_size: str
+    walks: Walks
+    walk_latency: str
+    table_cache_entries: int
+    walkers: int
 
 
 class CardSlot(TypedDict):

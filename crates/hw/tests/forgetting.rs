@@ -5,12 +5,19 @@ use wiretime_hw::nic::loopback::{measure_with, Host};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Arrivals, Load, Sizes};
 
-fn platforms() -> [(&'static str, Platform); 3] {
+fn platforms() -> [(&'static str, Platform); 4] {
     let parsed = |text| toml::from_str::<Platform>(text).expect("a platform");
     let altra = parsed(include_str!("../../../platforms/ampere-altra.toml"));
-    let mut iommu = altra.clone();
+    let mut smmu = altra.clone();
+    smmu.iommu.enabled = true;
+    let mut iommu = parsed(include_str!("../../../platforms/neoverse-n1.toml"));
     iommu.iommu.enabled = true;
-    [("ampere-altra", altra), ("IOMMU", iommu), ("bus", parsed(include_str!("../../../platforms/gem5-n1-paper.toml")))]
+    [
+        ("ampere-altra", altra),
+        ("SMMU", smmu),
+        ("IOMMU", iommu),
+        ("bus", parsed(include_str!("../../../platforms/gem5-n1-paper.toml"))),
+    ]
 }
 
 #[test]

@@ -89,6 +89,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "dca_beyond" => &["oldest", "memory"],
         "device_reads" => &["share", "snapshot"],
         "path" => &["pcie", "bus"],
+        "walks" => &["timed", "read"],
         "unit" => &["none", "branch", "integer", "multiply", "vector", "vector-first", "vector-last", "load"],
         _ => &[],
     };
@@ -124,6 +125,9 @@ fn every_parameter_moves_something() {
             n1,
             &[
                 ("iommu.enabled", Value::from(true)),
+                ("iommu.walks", v("read")),
+                ("iommu.second_iotlb_entries", Value::from(64)),
+                ("iommu.table_cache_entries", Value::from(4)),
                 ("io.write_combining", Value::from(true)),
                 ("nic.descriptor_write_back_timer", v("300ns")),
             ],

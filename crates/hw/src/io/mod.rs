@@ -35,7 +35,9 @@ stats! {
         credit_wait_ps: "ps", "time that writes waited for posted credits";
         tag_wait_ps: "ps", "time that read requests waited for a tag or a non-posted credit";
         iotlb_hits: "accesses", "device addresses that the IOTLB held";
+        iotlb_second_hits: "accesses", "device addresses that its second level held alone";
         iotlb_misses: "accesses", "device addresses that the IOMMU had to walk for";
+        iommu_table_reads: "accesses", "table entries that these walks read from memory";
     }
 }
 
@@ -51,13 +53,13 @@ struct Host<'a> {
 impl Host<'_> {
     /// A write that comes at `t`; returns when it is visible to cores.
     fn write(&mut self, t: Ps, address: u64, length: u64) -> Ps {
-        let translated = self.iommu.translate(address, t, self.stats);
+        let translated = self.iommu.translate(address, t, self.by, self.memory, self.stats);
         self.memory.dma_write((address, length), translated, self.by)
     }
 
     /// A read that comes at `t`; returns when its data are there.
     fn read(&mut self, t: Ps, address: u64, length: u64) -> Ps {
-        let translated = self.iommu.translate(address, t, self.stats);
+        let translated = self.iommu.translate(address, t, self.by, self.memory, self.stats);
         self.memory.dma_read((address, length), translated, self.by)
     }
 }

@@ -107,7 +107,11 @@ impl Platform {
         ] {
             rule(value.is_power_of_two(), || Invalid::new(name, value, "must be a power of two"))?;
         }
-        for (name, value) in [("dram.row_size", self.dram.row_size), ("iommu.page_size", self.iommu.page_size)] {
+        for (name, value) in [
+            ("dram.row_size", self.dram.row_size),
+            ("iommu.page_size", self.iommu.page_size),
+            ("iommu.ring_page_size", self.iommu.ring_page_size),
+        ] {
             rule(value.bytes().is_power_of_two() && value.bytes() >= 256, || {
                 Invalid::new(name, value, "must be a power of two, at least 256B")
             })?;

@@ -111,19 +111,42 @@ pub struct Bus {
     pub outstanding: u32,
 }
 
+/// What a walk of the IOMMU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Walks {
+    /// It takes `walk_latency`, all included, as measured.
+    Timed,
+    /// It reads the entries of a table of four levels from memory, one after another, and takes `walk_latency` beside.
+    Read,
+}
+
 /// The I/O memory management unit.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Iommu {
     /// Whether device addresses are translated (timing only: addresses stay the same).
     pub enabled: bool,
-    /// Translations kept (IOTLB), fully associative.
+    /// Translations kept next to the device (IOTLB, an SMMU's micro TLB), fully associative.
     #[schemars(range(min = 1, max = 65_536), extend("unit" = "entries"))]
     pub iotlb_entries: u32,
-    /// Bytes that one translation covers; a power of two.
+    /// Translations kept in a second level behind it (an SMMU's main TLB), 8 ways; 0: there is none.
+    #[schemars(range(min = 0, max = 65_536), extend("unit" = "entries"))]
+    pub second_iotlb_entries: u32,
+    /// Time of a look into the second level.
+    pub second_iotlb_latency: Duration,
+    /// Bytes that one translation of packet data covers; a power of two, at least 256B. DPDK's are as large as its huge
+    /// pages, the kernel's 4KiB.
     pub page_size: Bytes,
-    /// Time of a walk.
+    /// The same of descriptors, completions and records. A driver maps each ring by itself, in pages that fit it.
+    pub ring_page_size: Bytes,
+    /// What a walk does.
+    pub walks: Walks,
+    /// Time of a walk; where it reads its table, what it takes beside that.
     pub walk_latency: Duration,
+    /// Entries of a table's upper levels kept (walk cache), for walks that read.
+    #[schemars(range(min = 0, max = 4096), extend("unit" = "entries"))]
+    pub table_cache_entries: u32,
     /// Walks at the same time.
     #[schemars(range(min = 1, max = 256), extend("unit" = "walks"))]
     pub walkers: u32,
