@@ -21,12 +21,14 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from wiretime import apps, paths
 from wiretime.counters import of
 from wiretime.errors import WiretimeError
 from wiretime.lab import charts, form, work
 from wiretime.lab.form import Change, Form
 from wiretime.statistics import busy_cores, packets
 
+TRACE = paths.REPOSITORY / "tests/data/memcached-udp.pcap"
 MODELLED = Form(engine="packet", nic="82599", rate="1Gbps")
 # Long enough to be under way when it is asked for again.
 SHARED = Form(engine="packet", nic="82599", sizes=("64",), rate="20Gbps")
@@ -44,6 +46,15 @@ def until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("app", apps.APPS)
+def test_every_option_that_is_offered_can_be_varied(app: str) -> None:
+    """Each with the value that it has anyway, where it has one that can be written."""
+    nic = None if "8254x" in apps.get(app).interfaces else apps.get(app).interfaces[0]
+    for name, usual in form.options(app).items():
+        if usual:
+            assert form.check(Form(app=app, nic=nic, changes=(Change(name, usual),)))
+
+
 def test_what_is_picked_is_a_study() -> None:
     changes = (Change("llc.dca_ways", "0, 4"), Change("core.rob_entries", "64"))
     wanted = Form(nic="82599", sizes=("1518", "64", "1518"), rate="10Gbps", cores=2, queues=2, changes=changes)
@@ -54,6 +65,10 @@ def test_what_is_picked_is_a_study() -> None:
         for size in (64, 1518)
         for ways in (0, 4)
     ]
+    (traced,) = form.check(Form(trace=str(TRACE), rate="1Gbps", sizes=()))
+    assert traced.command() == f"wiretime run testpmd --replay {TRACE} --rate 1Gbps --packet-size 256"
+    streams = form.check(Form(app="iperf3", changes=(Change("iperf.streams", "1, 4"),)))
+    assert [p.request().iperf for p in streams] == [("streams=1",), ("streams=4",)]
     search = form.check(Form(measure="msb", loss=0.1, sizes=("64",), rate="10Gbps"))
     assert [p.command() for p in search] == ["wiretime msb testpmd --packet-sizes 64 --loss 0.1 --trial-length 1"]
 
@@ -66,6 +81,9 @@ def test_what_is_picked_is_a_study() -> None:
         (Form(changes=(Change("llc.ways", "4"), Change("llc.ways", "8"))), "llc.ways: is there twice"),
         (Form(changes=(Change("llc.dca_ways", "99"),)), "must be from 0 to"),
         (Form(rate="5"), "has no unit"),
+        (Form(trace="/nowhere.pcap"), "--replay /nowhere.pcap: No such file or directory"),
+        (Form(changes=(Change("arrivals", "poison"),)), "--arrivals poison: allowed are constant, poisson"),
+        (Form(measure="msb", changes=(Change("duration", "1ms"),)), "a search finds the load itself"),
         (Form(app="iperf3", measure="msb"), "iperf3 finds its rate by itself"),
         (Form(sizes=tuple(str(n) for n in range(64, 364))), "300 points; the page runs at most 200"),
     ],
@@ -306,6 +324,10 @@ def test_the_page_in_a_browser(browser: webdriver.Chrome, tmp_path: Path) -> Non
         page = Page(browser, address)
         page.press("software as a model")
         page.pick("nic", "82599")
+        page.write("trace", str(TRACE))
+        traced = f"wiretime run testpmd --engine packet --nic 82599 --replay {TRACE} --packet-size 256"
+        until(lambda: page.text("command").splitlines()[:1] == [traced])
+        page.write("trace", " ")
         page.write("rate", "40Gbps")
         page.pick("sizes", "64", "256")
         before = "wiretime run testpmd --engine packet --nic 82599 --rate 40Gbps --packet-size 64"

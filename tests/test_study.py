@@ -53,6 +53,13 @@ def test_points_are_all_combinations() -> None:
     assert r.iperf == ("streams=2",) and r.rate == "1Gbps"
 
 
+def test_values_of_the_command_line_have_their_type() -> None:
+    with_more = plans.with_axes(table(), ["speed=1,2.5", "lenient=true", "rate=2.5Gbps", "--version=1.0.2"])
+    assert with_more["axes"] == {
+        "packet_size": [64, 128], "speed": [1, 2.5], "lenient": [True], "rate": ["2.5Gbps"], "--version": ["1.0.2"],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

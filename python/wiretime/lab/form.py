@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from wiretime import apps, load, platforms, runs, software
 from wiretime.errors import WiretimeError
+from wiretime.request import Request
 from wiretime.search.boot import link
 from wiretime.study import plan as plans
 from wiretime.study.plan import Plan, Point, Value
@@ -22,11 +23,20 @@ METRICS: Mapping[str, Sequence[str]] = {
 # Of applications whose traffic is no generator's, whose requests have lengths of their own: one size, that of nothing.
 ONE_SIZE = {RUN: 256, SEARCH: load.LENGTH_MIN}
 POINTS_MAX = 200
+# What of a run can be varied beside the machine, however it is loaded; what its clients do is named with their group.
+OF_RUNS = (
+    "arrivals", "flows", "flow_spread", "flow_vary", "duration", "warm_up", "clients", "think", "peer", "speed",
+    "loops", "kernel_args", "dpdk",
+)  # fmt: skip
+CLIENTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "iperf": ("iperf", load.IPERF),
+    "memcached": ("store", load.STORE),
+}
 
 
 @dataclass(frozen=True)
 class Change:
-    """A parameter of the machine, and its values: one, or several separated by commas."""
+    """A parameter of the machine or an option of the run, and its values: one, or several separated by commas."""
 
     parameter: str
     values: str
@@ -42,6 +52,8 @@ class Form:
     nic: str | None = None
     measure: Literal["run", "msb"] = "run"
     sizes: tuple[str, ...] = ("256",)
+    # A capture that is sent instead of packets of a size.
+    trace: str = ""
     rate: str = ""
     loss: float = 1.0
     cores: int = 1
@@ -51,9 +63,28 @@ class Form:
     changes: tuple[Change, ...] = ()
 
 
-def takes_sizes(app: str) -> bool:
+def takes_sizes(form: Form) -> bool:
     """Return whether an application is offered packets of a size."""
-    return apps.get(app).traffic == "udp"
+    return apps.get(form.app).traffic == "udp" and not _trace(form)
+
+
+def takes_trace(form: Form) -> bool:
+    """Return whether a capture can be sent: a search makes its own loads, and so do clients."""
+    return form.measure == RUN and apps.get(form.app).traffic == "udp"
+
+
+def _trace(form: Form) -> str:
+    return form.trace.strip() if takes_trace(form) else ""
+
+
+def options(app: str) -> dict[str, str]:
+    """Return what of a run can be varied beside the machine, and what it is unless it is varied."""
+    usual = {name: text for name in OF_RUNS if (text := getattr(Request(), name)) is not None}
+    found = {name: plans.text_of(usual[name]) if name in usual else "" for name in OF_RUNS}
+    if clients := CLIENTS.get(apps.get(app).traffic):
+        group, names = clients
+        found |= {f"{group}.{name}": value for name, value in names.items()}
+    return found
 
 
 def takes_rate(form: Form) -> bool:
@@ -63,7 +94,7 @@ def takes_rate(form: Form) -> bool:
 
 def _axes(form: Form) -> dict[str, list[Value]]:
     sizes: list[Value] = (
-        [plans.typed(size.strip()) for size in form.sizes] if takes_sizes(form.app) else [ONE_SIZE[form.measure]]
+        [plans.typed(size.strip()) for size in form.sizes] if takes_sizes(form) else [ONE_SIZE[form.measure]]
     )
     if not sizes:
         raise WiretimeError("pick a packet size")
@@ -91,6 +122,7 @@ def plan(form: Form, name: str) -> Plan:
     fixed: dict[str, Value] = {"app": form.app}
     fixed |= {key: value for key in ("engine", "platform") if (value := getattr(form, key)) != getattr(usual, key)}
     fixed |= {"nic": form.nic} if form.nic else {}
+    fixed |= {"replay": trace} if (trace := _trace(form)) else {}
     fixed |= {"rate": form.rate.strip()} if form.rate.strip() and takes_rate(form) else {}
     fixed |= {key: value for key in ("cores", "queues", "seed") if (value := getattr(form, key)) != getattr(usual, key)}
     fixed |= {"app_args": form.app_args.strip()} if form.app_args.strip() else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ OWN_NIC = ""
 HERE = ("127.0.0.1", "localhost")
 
 
-def _about(name: str, platform: str, nic: str | None) -> str:
-    """Return what a parameter means, its value on a machine, and what it may be."""
+def _about(name: str, options: Mapping[str, str], platform: str, nic: str | None) -> str:
+    """Return what a parameter means, its value on a machine, and what it may be; of an option, what it is."""
+    if name in options:
+        return f"of the run, not the machine; {f'usually {options[name]}' if options[name] else 'usually as it comes'}"
     node = platforms.by_name()[name]
     try:
         now = dict(platforms.flatten(runs.machine(Request(platform=platform, nic=nic)))).get(name)
@@ -51,15 +53,16 @@ def _about(name: str, platform: str, nic: str | None) -> str:
 
 
 class Row:
-    """A parameter to change, and its values."""
+    """A parameter of the machine or an option of the run to change, and its values."""
 
     def __init__(self, pane: FormPane):
         self.pane = pane
         with ui.column().classes("w-full gap-0") as self.element:
             with ui.row().classes("w-full no-wrap items-end gap-2"):
                 self.name = ui.select(
-                    list(platforms.by_name()), label="parameter", with_input=True, on_change=self._named
-                )
+                    [*platforms.by_name(), *form.options(pane.app.value)],
+                    label="parameter", with_input=True, on_change=self._named,
+                )  # fmt: skip
                 self.name.classes("w-3/5").props("dense data-test=parameter")
                 self.values = ui.input("value, value, ...", on_change=pane.changed)
                 self.values.classes("w-2/5").props("dense data-test=values")
@@ -72,9 +75,14 @@ class Row:
         self.pane.changed()
 
     def describe(self) -> None:
-        """Say what the parameter is on the machine that is picked."""
-        name = self.name.value
-        self.about.text = _about(name, self.pane.platform.value, self.pane.nic.value or None) if name else ""
+        """Say what the parameter is on the machine that is picked; offer those of the application that is."""
+        name, pane = self.name.value, self.pane
+        options = form.options(pane.app.value)
+        offered = [*platforms.by_name(), *options]
+        if self.name.options != offered:
+            name = name if name in offered else None
+            self.name.set_options(offered, value=name)
+        self.about.text = _about(name, options, pane.platform.value, pane.nic.value or None) if name else ""
 
 
 class FormPane:
@@ -111,13 +119,15 @@ class FormPane:
             on_change=self.changed,
         )  # fmt: skip
         self.sizes.classes("w-full").props("dense use-chips data-test=sizes")
+        self.trace = ui.input("or a trace: a file of this machine (pcap, pcapng)", on_change=self.changed)
+        self.trace.classes("w-full").props("dense data-test=trace")
         self.rate = ui.input("rate", placeholder="40Gbps", on_change=self.changed).classes("w-full")
         self.rate.props('dense data-test=rate hint="10Gbps, 5Mpps, 50% of the line"')
         self.loss = ui.number("loss that counts as sustained, %", value=1.0, min=0, max=99, on_change=self.changed)
         self.loss.classes("w-full").props("dense")
         ui.separator()
         with ui.row().classes("w-full items-center justify-between"):
-            ui.label("What to change of the machine").classes("text-sm")
+            ui.label("What to change of the machine and the run").classes("text-sm")
             ui.button("parameter", icon="add", on_click=self.add).props("flat dense no-caps data-test=add")
         self.changes = ui.column().classes("w-full gap-1")
         self.app_args = ui.input("further arguments of the application", on_change=self.changed).classes("w-full")
@@ -156,6 +166,7 @@ class FormPane:
             nic=self.nic.value or None,
             measure=self.measure.value,
             sizes=tuple(self.sizes.value or ()),
+            trace=self.trace.value or "",
             rate=self.rate.value or "",
             loss=float(self.loss.value if self.loss.value is not None else 1.0),
             cores=int(self.cores.value or 1),
@@ -169,7 +180,8 @@ class FormPane:
         wanted = self.read()
         self.rate.set_visibility(form.takes_rate(wanted))
         self.loss.set_visibility(wanted.measure == form.SEARCH)
-        self.sizes.set_visibility(form.takes_sizes(wanted.app))
+        self.sizes.set_visibility(form.takes_sizes(wanted))
+        self.trace.set_visibility(form.takes_trace(wanted))
         if wanted.app != self.shown:
             # Only then: what is told anew of a field takes away what is being typed.
             self.shown = wanted.app

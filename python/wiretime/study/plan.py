@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ OPTIONS = tuple(
 )
 NAMED = ("store", "iperf")
 KINDS = {f.name: f.type for f in dataclasses.fields(Request)}
+
+DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 Value = str | int | float | bool
 Setting = tuple[str, Value]
@@ -204,7 +207,9 @@ def _places(
 
 def typed(text: str) -> Value:
     """Return a value of the command line, or of a page, as a plan would write it."""
-    return int(text) if text.isascii() and text.isdigit() else {"true": True, "false": False}.get(text, text)
+    if DECIMAL.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return {"true": True, "false": False}.get(text, text)
 
 
 def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
