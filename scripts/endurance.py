@@ -241,14 +241,19 @@ def identical(
     began = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool, Progress(console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("runs", total=count)
-        for setup, kind, digest in pool.map(one, work):
-            seen.setdefault(setup, Counter())[digest] += 1
-            kinds[kind] += 1
-            if log is not None:
-                with log.open("a") as f:
-                    f.write(json.dumps({"setup": setup, "trouble": kind, "digest": digest}) + "\n")
-            bar.advance(shown)
-    table = plain(f"{count} runs, {time.monotonic() - began:.0f} s")
+        try:
+            for setup, kind, digest in pool.map(one, work):
+                seen.setdefault(setup, Counter())[digest] += 1
+                kinds[kind] += 1
+                if log is not None:
+                    with log.open("a") as f:
+                        f.write(json.dumps({"setup": setup, "trouble": kind, "digest": digest}) + "\n")
+                bar.advance(shown)
+        except KeyboardInterrupt:
+            # What is under way ends; what there is by now is told.
+            pool.shutdown(cancel_futures=True)
+    done = kinds.total()
+    table = plain(f"{done} runs of {count}, {time.monotonic() - began:.0f} s")
     for column in ("set-up", "runs", "results", "digest"):
         table.add_column(column, justify="right" if column in ("runs", "results") else "left")
     for setup in sorted(seen):
@@ -256,7 +261,7 @@ def identical(
     console.print(table)
     console.print("in trouble: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())), highlight=False)
     good = sum(found.most_common(1)[0][1] for found in seen.values())
-    console.print(f"{good} of {count} identical", highlight=False)
+    console.print(f"{good} of {done} identical", highlight=False)
     raise typer.Exit(good != count)
 
 
