@@ -263,11 +263,11 @@ def load(name: str, changes: Sequence[str] = (), cards: int | None = None) -> Ta
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as e:
         raise WiretimeError(f"{path}: {e}") from None
-    written, resolved = (json.loads(found) for found in _file(text, str(path)))
-    table: Table = written
+    written, resolved = _file(text, str(path))
     if not changes and cards is None:
-        whole: Table = resolved
+        whole: Table = json.loads(resolved)
         return whole
+    table: Table = json.loads(written)
     known = by_name()
     _plug(table, cards)
     for change in changes:

@@ -79,8 +79,8 @@ def _trace(form: Form) -> str:
 
 def options(app: str) -> dict[str, str]:
     """Return what of a run can be varied beside the machine, and what it is unless it is varied."""
-    usual = {name: text for name in OF_RUNS if (text := getattr(Request(), name)) is not None}
-    found = {name: plans.text_of(usual[name]) if name in usual else "" for name in OF_RUNS}
+    usual = Request()
+    found = {name: "" if (value := getattr(usual, name)) is None else plans.text_of(value) for name in OF_RUNS}
     if clients := CLIENTS.get(apps.get(app).traffic):
         group, names = clients
         found |= {f"{group}.{name}": value for name, value in names.items()}

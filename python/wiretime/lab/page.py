@@ -59,16 +59,14 @@ class Row:
         self.pane = pane
         with ui.column().classes("w-full gap-0") as self.element:
             with ui.row().classes("w-full no-wrap items-end gap-2"):
-                self.name = ui.select(
-                    [*platforms.by_name(), *form.options(pane.app.value)],
-                    label="parameter", with_input=True, on_change=self._named,
-                )  # fmt: skip
+                self.name = ui.select([], label="parameter", with_input=True, on_change=self._named)
                 self.name.classes("w-3/5").props("dense data-test=parameter")
                 self.values = ui.input("value, value, ...", on_change=pane.changed)
                 self.values.classes("w-2/5").props("dense data-test=values")
                 close = ui.button(icon="close", on_click=lambda: pane.drop(self))
                 close.props("flat round dense size=sm data-test=drop")
             self.about = ui.label().classes("text-xs text-grey-7")
+        self.describe()
 
     def _named(self) -> None:
         self.describe()
