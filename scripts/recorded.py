@@ -80,6 +80,12 @@ RUNS: dict[str, tuple[str, ...]] = {
     "ping": ("ping", "--packet-size", "98", "--rate", "100Mbps", *KERNEL),
     "iperf3-82599-two-cores": ("iperf3", "--nic", "82599", "--cores", "2", *KERNEL),
     "iperf3-8254x-reverse": ("iperf3", "--iperf", "reverse=yes", *KERNEL),
+    "testpmd-connectx": (
+        "testpmd", "--nic", "connectx-6dx", "--cores", "2", "--queues", "2", "--packet-size", "64", "--rate", "30Gbps",
+        *SHORT,
+    ),
+    "iperf3-connectx": ("iperf3", "--nic", "connectx-6dx", *KERNEL),
+    "qdmafwd": ("qdmafwd", "--nic", "qdma", *SHORT),
     "iperf3-second-host": ("iperf3", "--nic", "82599", "--peer", "host", *KERNEL),
 }  # fmt: skip
 # What a search is asked: packet sizes.

@@ -59,13 +59,29 @@ def known_hash_of(path: Path) -> str:
 class Boot:
     """The state of one kind of boot, for one run: there, or to be made for it."""
 
-    def __init__(self, about: Mapping[str, Any]):
-        """Take the lock of the state of all that it depends on: waits while another run boots the same."""
+    def __init__(self, about: Mapping[str, Any], alone: Mapping[str, Any] | None = None):
+        """Take the lock of the state of all that it depends on: waits while another run boots the same.
+
+        ``alone`` is what it depends on besides where devices have written to memory before: then it is a state of machines
+        alone that are the same in this.
+        """
+        # Whether it has been made for this run.
+        self.made = False
+        self._alone = alone
+        self._open(about)
+        if self.none and alone is not None:
+            self.release()
+            self._open_alone()
+
+    def _open_alone(self) -> None:
+        assert self._alone is not None
+        about, self._alone = {**self.about, **self._alone}, None
+        self._open(about)
+
+    def _open(self, about: Mapping[str, Any]) -> None:
         name = digest(json.dumps(about, sort_keys=True))[:32]
         self.about = about
         self.path = folder() / name
-        # Whether it has been made for this run.
-        self.made = False
         self._lock = -1
         lock = folder() / f"{name}.lock"
         try:
@@ -108,6 +124,15 @@ class Boot:
 
     def keep(self, state: Any, console: bytes, qemu: Monitor) -> None:
         """Keep the state: the engine's, or none where there can be none; from then on others may go on from it, too."""
+        if self._alone is not None and state is not None and not state["quiet"]:
+            self._keep(None, b"", qemu)
+            self.release()
+            self._open_alone()
+            if self.there:
+                return
+        self._keep(state, console, qemu)
+
+    def _keep(self, state: Any, console: bytes, qemu: Monitor) -> None:
         try:
             with tempfile.TemporaryDirectory(prefix=NEW, dir=folder(), ignore_cleanup_errors=True) as name:
                 temporary = Path(name)

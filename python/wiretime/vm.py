@@ -64,9 +64,16 @@ CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
 # What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
 SEEN_OF_PLATFORM = ("system", "slot", "nic", "link")
-SEEN_OF_RUN = ("mac", "mapped_doorbells")
-# Starts that wait for the guest's driver.
-STARTS = ("receiver-ready", "sending")
+SEEN_OF_RUN = ("mac", "mapped_doorbells", "start_at")
+# What it cannot see even where devices have written to its memory: cores do nothing but execute, and the load has not begun.
+UNSEEN_OF_PLATFORM = ("name", "description", "core", "l1i", "l1d", "l2")
+UNSEEN_OF_RUN = (
+    *("trace_file", "until_end", "drop_classes", "warm_up", "duration", "follow", "interval", "profile"),
+    *("trace_start", "trace_length", "capture_start", "capture_length"),
+)
+UNSEEN_OF_LOAD = ("rate", "sizes", "arrivals", "packets")
+# Starts that wait for the guest's driver or program.
+STARTS = ("receiver-ready", "sending", "mark")
 
 
 @dataclass
@@ -206,8 +213,13 @@ def booted(
         **{name: platform[name] for name in SEEN_OF_PLATFORM},
         **{name: run[name] for name in SEEN_OF_RUN},
     }
+    alone = {
+        "platform": _without(platform, UNSEEN_OF_PLATFORM),
+        "run": {**_without(run, UNSEEN_OF_RUN), "load": _without(run["load"], UNSEEN_OF_LOAD)},
+    }
     try:
-        boot = boots.Boot(about)
+        # A state is made without a far end, which is another one than that which answers nothing.
+        boot = boots.Boot(about, alone if run["far"] == "none" else None)
     except OSError as e:
         print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
         return None
@@ -222,6 +234,10 @@ def booted(
         return boot
     boot.release()
     return None
+
+
+def _without(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 def listen(lines: Iterable[str], progress: Progress | None, on_trial: NextTrial | None, trials: int) -> dict[str, Any]:

@@ -170,7 +170,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         let start = t - t % e.turns.quantum;
         e.run.advance_devices(start + e.turns.quantum);
         e.run.machine.reached(start);
-        e.run.machine.apply_writes(t);
+        e.run.apply_writes(t);
         advance_to(t);
         e.run.update_irq();
         crate::run::window_tick(e, t);

@@ -67,7 +67,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
         }
         let v = &mut e.vcpus[running];
         clock::set_local(v.local);
-        e.run.machine.apply_writes(v.local);
+        e.run.apply_writes(v.local);
         e.turns.blocks += 1;
         return;
     }

@@ -59,6 +59,11 @@ impl GuestRam {
         }
     }
 
+    /// Whether all of this is memory.
+    pub fn holds(&self, address: u64, length: usize) -> bool {
+        self.at(address, length).is_some()
+    }
+
     fn at(&self, address: u64, length: usize) -> Option<NonNull<u8>> {
         let mapping = self.mapping?;
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
@@ -127,6 +132,31 @@ impl SharedRegisters for SharedPages {
     fn store(&self, offset: u64, value: u32) {
         if let Some(w) = self.word(offset) {
             w.store(value, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Guest RAM without a guest.
+    pub fn ram(base: u64, size: u64) -> GuestRam {
+        let fd = memfd_create(c"wiretime-test", MFdFlags::MFD_CLOEXEC).expect("memory");
+        nix::unistd::ftruncate(&fd, size as i64).expect("its size");
+        let mut ram = GuestRam::default();
+        ram.map(base, size, &fd, 0);
+        ram
+    }
+
+    #[test]
+    fn what_is_outside_is_no_memory() {
+        let mut m = ram(0x1000, 0x1000);
+        let mut data = [0; 4];
+        assert!(m.write(0x1ffc, &[1, 2, 3, 4]) && m.read(0x1ffc, &mut data) && data == [1, 2, 3, 4]);
+        assert!(m.holds(0x1000, 0x1000));
+        for (address, length) in [(0xfff, 1), (0x1ffd, 4), (0x2000, 1), (u64::MAX, 2), (0, 0x1000)] {
+            assert!(!m.holds(address, length) && !m.write(address, &vec![0; length]), "{address:#x}");
         }
     }
 }

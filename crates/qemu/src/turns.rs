@@ -147,7 +147,7 @@ fn open_window(e: &mut Engine, start: Ps) {
     e.turns.window_start = start;
     // A changed quantum falls in with its own grid here.
     e.turns.window_end = (start / e.turns.quantum + 1) * e.turns.quantum;
-    e.run.machine.apply_writes(start);
+    e.run.apply_writes(start);
     e.run.advance_devices(e.turns.window_end);
     // Only now: in a jump of the clock devices have acted before the window, too.
     e.run.machine.reached(start);

@@ -1,10 +1,12 @@
 //! What devices have been told while the guest boots: enough to bring new ones to the same state.
 //!
-//! Devices are simulated from what they are told and when, and from guest memory, which they only read before the first
-//! packet. So the same inputs, with the memory that the guest had at the end, make the same devices again, on whatever
-//! machine: in a few milliseconds, since nothing runs between the inputs.
+//! Devices are simulated from what they are told and when, and from guest memory. Some only read it before the first
+//! packet: then the same inputs, with the memory that the guest had at the end, make the same devices again, on whatever
+//! machine. What others have read comes with the inputs (`tape`), and makes the same devices of the same machine. Either
+//! takes milliseconds, since nothing runs between the inputs.
 
-use crate::memory::{GuestRam, SharedPages};
+use super::tape::{DeviceMemory, Reads};
+use crate::memory::SharedPages;
 use crate::vfio::Nics;
 use serde::{Deserialize, Serialize};
 use wiretime_base::Ps;
@@ -24,6 +26,8 @@ pub enum Input {
     Page(usize, u64, u32),
     /// Devices have been simulated up to here.
     Advance(Ps),
+    /// What devices have written by then has become visible.
+    Apply(Ps),
     /// Messages of a NIC have been taken.
     Messages(usize),
 }
@@ -32,6 +36,12 @@ pub enum Input {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Inputs {
     list: Vec<Input>,
+    /// What each NIC has read of memory, where that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reads: Option<Vec<Reads>>,
+    /// A device has acted in what was simulated last.
+    #[serde(skip)]
+    acted: bool,
     /// What the pages hold, as last seen.
     #[serde(skip)]
     pages: Vec<Vec<u32>>,
@@ -44,11 +54,22 @@ fn words(pages: &SharedPages) -> impl Iterator<Item = u64> + '_ {
 impl Inputs {
     /// Adds one.
     pub fn add(&mut self, input: Input) {
+        self.list.push(input);
+    }
+
+    /// Devices are simulated up to `to`; whether one acts.
+    pub fn advance(&mut self, to: Ps, acts: bool) {
         // What is simulated after a look at pages that found nothing new is simulated at once with what follows.
-        match (&input, self.list.as_mut_slice()) {
-            (Input::Advance(to), [.., Input::Advance(_), Input::Advance(last)]) => *last = *to,
-            _ => self.list.push(input),
+        match self.list.as_mut_slice() {
+            [.., Input::Advance(_), Input::Advance(last)] if !acts && !self.acted => *last = to,
+            _ => self.list.push(Input::Advance(to)),
         }
+        self.acted = acts;
+    }
+
+    /// With what each NIC has read of memory.
+    pub fn with(self, reads: Vec<Reads>) -> Self {
+        Self { reads: Some(reads), ..self }
     }
 
     /// What the guest has written to the pages of NIC `nic` since they were last looked at.
@@ -67,10 +88,13 @@ impl Inputs {
         }
     }
 
-    /// Tells the devices of a new machine all of it.
-    pub fn replay(&self, machine: &mut Machine<Nics>) {
+    /// Tells the devices of a new machine all of it; false where they have read anything else than those before them.
+    pub fn replay(&self, machine: &mut Machine<Nics>) -> bool {
+        for (slot, reads) in machine.nics.nics().slots.iter_mut().zip(self.reads.iter().flatten()) {
+            slot.guest.play(reads.clone());
+        }
         for input in &self.list {
-            let slot = |nic: usize, act: &mut dyn FnMut(&mut Slot<GuestRam>)| {
+            let slot = |nic: usize, act: &mut dyn FnMut(&mut Slot<DeviceMemory>)| {
                 machine.nics.nics().slots.get_mut(nic).map(act);
             };
             match input {
@@ -87,9 +111,13 @@ impl Inputs {
                     machine.advance(*t, true);
                     machine.reached(*t);
                 }
+                Input::Apply(t) => machine.apply_writes(*t),
                 Input::Messages(nic) => slot(*nic, &mut |s| while s.nic.take_message().is_some() {}),
             }
         }
+        let mut nics = machine.nics.nics();
+        let lost = nics.slots.iter_mut().filter_map(|slot| (!slot.guest.played()).then_some(())).count();
+        lost == 0
     }
 }
 
@@ -101,14 +129,19 @@ mod tests {
     #[test]
     fn what_is_simulated_without_anything_new_is_one() {
         let mut inputs = Inputs::default();
-        for t in [10, 20, 30, 40] {
-            inputs.add(Input::Advance(Ps(t)));
+        for (t, acts) in [(10, false), (20, false), (30, false), (40, false), (50, true), (60, false), (70, false)] {
+            inputs.advance(Ps(t), acts);
         }
         inputs.add(Input::Reset(0));
-        inputs.add(Input::Advance(Ps(50)));
+        inputs.advance(Ps(80), false);
         let text = serde_json::to_string(&inputs).expect("plain words");
-        // The first comes when it came: doorbells that are found in pages count from then.
-        assert_eq!(text, r#"{"list":[{"Advance":10},{"Advance":40},{"Reset":0},{"Advance":50}]}"#);
+        // The first comes when it came: doorbells that are found in pages count from then. So does one in which devices act,
+        // since cores may see it before the next.
+        let expected = [
+            r#"{"list":[{"Advance":10},{"Advance":40},{"Advance":50},{"Advance":60},{"Advance":70}"#,
+            r#",{"Reset":0},{"Advance":80}]}"#,
+        ];
+        assert_eq!(text, expected.concat());
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! Boots once: the state of a machine when its devices are switched on and no packet has passed, kept and continued.
+//! Boots once: the state of a machine when its devices are switched on, or its program says that it is ready, kept and
+//! continued.
 //!
-//! Until then nothing depends on timing: instructions take a fixed time each, devices are told things and read what they
-//! were told in guest memory, and write nothing. QEMU's own state goes into a file by QEMU's migration, which knows nothing of
+//! Until then instructions take a fixed time each. QEMU's own state goes into a file by QEMU's migration, which knows nothing of
 //! our devices; this is the rest: the clock, whose turn it is, configuration spaces, and all that devices have been told
-//! (`inputs`), which a machine of another platform is told again.
+//! (`inputs`), which those of the machine that goes on are told again. Where devices only have read what they were told in
+//! guest memory, and written nothing, nothing depends on timing, and that machine may be any. Where they have (a device set up
+//! by commands in memory, a kernel that has sent packets), what they have read is kept, too (`tape`), and that machine has to
+//! be the same but for its cores.
 //!
 //! Keeping: [`look`] finds the moment, says so with this state, and holds all vCPUs for good: whoever drives it keeps QEMU's
 //! state, and ends it. Continuing: QEMU comes with its own state; before its first instruction [`go_on`] brings ours back,
@@ -11,8 +14,10 @@
 //! guest, too: a QEMU that has been stopped in between is not quite the one that was not.
 
 mod inputs;
+mod tape;
 
 pub use inputs::{Input, Inputs};
+pub use tape::DeviceMemory;
 
 use crate::clock;
 use crate::engine::Engine;
@@ -22,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::ffi::c_void;
 use wiretime_base::Ps;
-use wiretime_experiment::Times;
+use wiretime_experiment::{StartAt, Times};
 use wiretime_hw::machine::Hold;
 use wiretime_hw::pci::ConfigSpace;
 
@@ -93,25 +98,31 @@ pub struct State {
     mark: u32,
     figures: Vec<u32>,
     inputs: Inputs,
+    /// Devices have written nothing: it is a state of every machine.
+    quiet: bool,
 }
 
 /// At the start of a window, before anything is decided: whether this is the moment.
 pub fn look(e: &mut Engine, time: Ps) {
     let nics = e.run.machine.nics.nics();
     let booting = e.run.experiment.booting();
-    if booting && !nics.slots.iter().all(|s| s.nic.ready()) {
+    let now = match e.run.experiment.settings.start_at {
+        StartAt::Mark => run::lock(&e.run.control_device()).mark == 1,
+        _ => nics.slots.iter().all(|s| s.nic.ready()),
+    };
+    if booting && !now {
         return;
     }
-    let quiet = |port: usize| {
+    let silent = |port: usize| {
         let s = nics.stats(port, 1);
         s.io.memory_writes == 0 && s.transmit.frames == 0
     };
     // A guest that has talked is another one on each machine: it depends on how fast its packets were.
-    let keeps = booting && (0..nics.slots.len()).all(quiet);
+    let quiet = (0..nics.slots.len()).all(silent);
     drop(nics);
     e.boot = Boot::Plain;
-    let inputs = e.run.stop_noting().filter(|_| keeps && !e.run.machine.writes_pending());
-    let state = inputs.map(|inputs| State::of(e, time, inputs));
+    let inputs = e.run.stop_noting(!quiet).filter(|_| booting);
+    let state = inputs.map(|inputs| State::of(e, time, (inputs, quiet)));
     if state.is_some() {
         e.turns.keeping = true;
         clock::stand_still(true);
@@ -120,7 +131,7 @@ pub fn look(e: &mut Engine, time: Ps) {
 }
 
 impl State {
-    fn of(e: &Engine, time: Ps, inputs: Inputs) -> Self {
+    fn of(e: &Engine, time: Ps, (inputs, quiet): (Inputs, bool)) -> Self {
         let (run, turns) = (&e.run, &e.turns);
         let nics = run.machine.nics.nics().slots.iter().map(|s| Function::of(&s.config)).collect();
         let control = run.control_device();
@@ -149,6 +160,7 @@ impl State {
             mark: control.mark,
             figures: control.figures.clone(),
             inputs,
+            quiet,
         }
     }
 
@@ -172,7 +184,12 @@ pub fn go_on(e: &mut Engine, state: &State) {
         let mut control = run::lock(&control);
         (control.mark, control.figures) = (state.mark, state.figures.clone());
     }
-    state.inputs.replay(&mut e.run.machine);
+    if !state.inputs.replay(&mut e.run.machine) {
+        // Better no result than that of another machine.
+        let reason = "its kept boot is not one of this machine: run it with --boot";
+        e.channel.send(json!({ "failed": { "kind": "boot", "reason": reason } }));
+        run::leave_process(1);
+    }
     let (run, turns) = (&mut e.run, &mut e.turns);
     run.see_memory();
     run.instructions.clone_from(&state.instructions);

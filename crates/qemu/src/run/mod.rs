@@ -17,7 +17,7 @@ pub use addresses::{locate, read_translation, Addresses};
 pub use hidden::Translations;
 pub use processor::{look, CoreTime};
 pub use profile::Profile;
-pub use window::{at_exit, window_tick};
+pub use window::{at_exit, leave_process, window_tick};
 
 use crate::control::Config;
 use crate::memory::GuestRam;

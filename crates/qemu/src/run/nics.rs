@@ -39,20 +39,29 @@ impl Run {
     /// Guest memory, as devices see it.
     pub fn see_memory(&mut self) {
         if let Some(slot) = self.machine.nics.nics().slots.last() {
-            self.ram = slot.guest;
+            self.ram = slot.guest.ram;
         }
     }
 
     /// From now on what devices are told is noted.
     pub fn start_noting(&mut self) {
         self.noted = true;
-        self.machine.nics.told().inputs = Some(Inputs::default());
+        self.machine.nics.told().start_noting();
     }
 
-    /// What they have been told.
-    pub fn stop_noting(&mut self) -> Option<Inputs> {
+    /// What they have been told. `reads`: with what they have read of memory.
+    pub fn stop_noting(&mut self, reads: bool) -> Option<Inputs> {
         self.noted = false;
-        self.machine.nics.told().inputs.take()
+        self.machine.nics.told().stop_noting(reads)
+    }
+
+    /// Applies DMA writes that are visible at `t`.
+    #[inline]
+    pub fn apply_writes(&mut self, t: Ps) {
+        if self.noted && self.machine.next_write() <= t {
+            self.machine.nics.told().applies(t);
+        }
+        self.machine.apply_writes(t);
     }
 
     /// All vCPUs sleep: when a device acts next, unless the timer at `timer` comes before.

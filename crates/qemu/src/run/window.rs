@@ -90,7 +90,7 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
 }
 
 /// Ends the process at once: QEMU's own shutdown takes host time and has nothing to add.
-fn leave_process(status: i32) -> ! {
+pub fn leave_process(status: i32) -> ! {
     // SAFETY: nothing is left to flush: messages go out unbuffered.
     unsafe { libc::_exit(status) }
 }

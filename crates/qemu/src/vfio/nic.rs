@@ -1,8 +1,8 @@
 //! The NICs as PCI functions of this process: their register pages, memory and traces, and one set of books together.
 
 use super::PciDevice;
-use crate::kept::{Input, Inputs};
-use crate::memory::{GuestRam, SharedPages};
+use crate::kept::{DeviceMemory, Input, Inputs};
+use crate::memory::SharedPages;
 use crate::start_error::StartError;
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
@@ -19,7 +19,7 @@ use wiretime_hw::wire::{Cable, Sink};
 
 /// The NICs, and what they are told while the guest boots.
 pub struct Told {
-    parts: Parts<GuestRam>,
+    parts: Parts<DeviceMemory>,
     /// While it is wanted.
     pub inputs: Option<Inputs>,
     pages: Vec<Arc<SharedPages>>,
@@ -35,7 +35,26 @@ impl Told {
     pub fn advances(&mut self, end: Ps) {
         let Some(inputs) = &mut self.inputs else { return };
         self.pages.iter().enumerate().for_each(|(nic, pages)| inputs.look_at(nic, pages));
-        inputs.add(Input::Advance(end));
+        let acts = self.parts.slots.iter().any(|s| s.nic.next_time().is_some_and(|t| t < end));
+        inputs.advance(end, acts);
+    }
+
+    /// What devices have written by `t` is seen by cores.
+    pub fn applies(&mut self, t: Ps) {
+        self.inputs.iter_mut().for_each(|inputs| inputs.add(Input::Apply(t)));
+    }
+
+    /// From now on what they are told, and what they read of memory, is noted.
+    pub fn start_noting(&mut self) {
+        self.inputs = Some(Inputs::default());
+        self.parts.slots.iter_mut().for_each(|s| s.guest.record());
+    }
+
+    /// What they have been told. `reads`: with what they have read.
+    pub fn stop_noting(&mut self, reads: bool) -> Option<Inputs> {
+        let recorded: Vec<_> = self.parts.slots.iter_mut().map(|s| s.guest.recorded()).collect();
+        let inputs = self.inputs.take()?;
+        Some(if reads { inputs.with(recorded) } else { inputs })
     }
 }
 
@@ -43,7 +62,7 @@ impl Told {
 pub struct Guard<'a>(MutexGuard<'a, Told>);
 
 impl Deref for Guard<'_> {
-    type Target = Parts<GuestRam>;
+    type Target = Parts<DeviceMemory>;
     #[inline]
     fn deref(&self) -> &Self::Target {
         &self.0.parts
@@ -66,7 +85,7 @@ pub struct Nics {
 }
 
 impl Hold for Nics {
-    type Memory = GuestRam;
+    type Memory = DeviceMemory;
     type Guard<'a> = Guard<'a>;
     #[inline]
     fn nics(&self) -> Self::Guard<'_> {
@@ -74,7 +93,12 @@ impl Hold for Nics {
     }
 }
 
-fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -> Result<Slot<GuestRam>, StartError> {
+fn slot(
+    p: &Platform,
+    index: usize,
+    s: &RunSettings,
+    pages: &Arc<SharedPages>,
+) -> Result<Slot<DeviceMemory>, StartError> {
     let mut mac = s.mac;
     mac[5] = mac[5].wrapping_add(index as u8);
     let port = p.port(index);
@@ -84,7 +108,7 @@ fn slot(p: &Platform, index: usize, s: &RunSettings, pages: &Arc<SharedPages>) -
         let file = File::open(path).map_err(|cause| StartError::NoTrace { path: path.clone(), cause })?;
         nic.cable_mut().set_source(Box::new(Trace::new(file)));
     }
-    Ok(Slot::new(p, &port, nic, GuestRam::default()))
+    Ok(Slot::new(p, &port, nic, DeviceMemory::default()))
 }
 
 impl Nics {
@@ -126,7 +150,7 @@ impl Nics {
 
 /// A NIC as the guest reaches it.
 pub struct Function<'a> {
-    slot: &'a mut Slot<GuestRam>,
+    slot: &'a mut Slot<DeviceMemory>,
     nic: usize,
     inputs: Option<&'a mut Inputs>,
     pages: &'a SharedPages,
@@ -165,6 +189,6 @@ impl PciDevice for Function<'_> {
     }
 
     fn map_memory(&mut self, address: u64, size: u64, fd: OwnedFd, offset: u64) {
-        self.slot.guest.map(address, size, &fd, offset);
+        self.slot.guest.ram.map(address, size, &fd, offset);
     }
 }
