@@ -56,7 +56,12 @@ def measure(
         guest = vm.Guest(
             settings_text, files={"opt/bench": program}, kernel_arguments=["hugepagesz=2M", f"hugepages={pages}"]
         )
-        outcome = vm.Machine(table, settings, guest).run(progress)
+        boot = vm.booted(table, settings, guest, progress)
+        try:
+            outcome = vm.Machine(table, settings, guest, boot=boot).run(progress)
+        finally:
+            if boot is not None:
+                boot.release()
     result = outcome.message.get("result")
     if result is None or result["guest"]["status"] != 0:
         raise GuestError("the micro-benchmarks failed", vm.tail(outcome.console))
