@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 use wiretime_base::{Duration, Invalid, Ps};
 use wiretime_hw::core::StageTrace;
-use wiretime_hw::machine::{Hold, Machine, Nics};
+use wiretime_hw::machine::{Hold, Machine, Nics, Slot};
 use wiretime_hw::nic::Phase;
 use wiretime_hw::params::Platform;
 
@@ -289,7 +289,7 @@ impl Experiment {
     fn boot_tick<H: Hold>(&mut self, window_end: Ps, d: &mut Driven<'_, H>) -> Option<Ps> {
         let start = match self.settings.start_at {
             StartAt::ReceiverReady => self.receiver_ready(window_end, d),
-            StartAt::Sending => has_sent(d),
+            StartAt::Sending => self.has_sent(d),
             StartAt::Mark => d.program.mark() == 1,
             StartAt::Never => false,
         };
@@ -456,6 +456,16 @@ impl Experiment {
         !quiet && nics.books.host_takes_packets(self.settings.queues.into())
     }
 
+    /// Whether the program has sent anything.
+    fn has_sent<H: Hold>(&self, d: &Driven<'_, H>) -> bool {
+        let nics = d.machine.nics.nics();
+        let in_kernel = self.settings.processor_time;
+        let sends = |(port, s): (usize, &Slot<_>)| {
+            (in_kernel || s.nic.program_sends()) && nics.stats(port, 1).transmit.frames > 0
+        };
+        nics.slots.iter().enumerate().any(sends)
+    }
+
     fn snapshot<H: Hold>(&self, t: Ps, d: &Driven<'_, H>) -> Snapshot {
         let nics = d.machine.nics.nics();
         let queues = self.settings.queues as usize;
@@ -511,12 +521,6 @@ impl Experiment {
             "all_instructions": d.executed.instructions.iter().sum::<u64>(),
         })
     }
-}
-
-/// Whether the host has sent anything.
-fn has_sent<H: Hold>(d: &Driven<'_, H>) -> bool {
-    let nics = d.machine.nics.nics();
-    (0..nics.slots.len()).any(|port| nics.stats(port, 1).transmit.frames > 0)
 }
 
 /// Whether nothing is left to be sent to any port.

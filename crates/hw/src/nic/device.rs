@@ -88,6 +88,10 @@ pub trait Device {
     fn ready(&self) -> bool {
         !self.polled().is_empty()
     }
+    /// Whether what has been sent is, in part, of a program that drives the device itself: not so where a kernel drives it, too.
+    fn program_sends(&self) -> bool {
+        true
+    }
 
     /// The guest reads a BAR: any place, 1 to 64 bytes. What is not there reads as zeros.
     fn read(&mut self, _place: Place, data: &mut [u8]) {

@@ -104,6 +104,8 @@ pub trait Nic<G> {
 
     /// Whether the driver has switched the device on and given it room for packets.
     fn ready(&self) -> bool;
+    /// Whether what has been sent is, in part, of a program that drives the device itself.
+    fn program_sends(&self) -> bool;
     /// A packet every `interval` from `t` on, to find out when the host takes packets.
     fn trickle(&mut self, t: Ps, interval: Ps);
     /// Traffic starts at `t`.
@@ -382,6 +384,9 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
 
     fn ready(&self) -> bool {
         self.device.ready()
+    }
+    fn program_sends(&self) -> bool {
+        self.device.program_sends()
     }
     fn trickle(&mut self, t: Ps, interval: Ps) {
         self.mac.cable.trickle_at(t, interval);

@@ -413,6 +413,11 @@ impl Device for Mlx5 {
         self.objects.rqs.iter().any(|(_, rq)| takes(rq))
     }
 
+    fn program_sends(&self) -> bool {
+        // The kernel's driver is there before it, and may have sent.
+        self.objects.sqs.iter().any(|(_, sq)| sq.user && sq.lane.is_some())
+    }
+
     fn read(&mut self, place: Place, data: &mut [u8]) {
         data.fill(0);
         if place.bar != 0 || place.offset >= SEGMENT_SIZE || place.offset % 4 != 0 {
