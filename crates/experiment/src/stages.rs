@@ -171,6 +171,12 @@ impl Experiment {
         }
     }
 
+    /// Whether cores' stores to device pages are seen now.
+    #[must_use]
+    pub fn watches_stores(&self) -> bool {
+        self.stage == Stage::Traffic && self.full_timing()
+    }
+
     /// Whether the guest boots, untimed.
     #[must_use]
     pub fn booting(&self) -> bool {

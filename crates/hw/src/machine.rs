@@ -104,8 +104,9 @@ impl<G: GuestMemory> Hold for RefCell<Nics<G>> {
 struct Mapped {
     /// BARs by number, where they stand.
     bars: Vec<(u8, Range<u64>)>,
-    /// Register pages that the guest accesses as memory.
+    /// Register pages that the guest accesses as memory, and whether each store to them counts.
     pages: Range<u64>,
+    each_store: bool,
 }
 
 /// How late cores saw DMA writes.
@@ -198,7 +199,7 @@ impl<H: Hold> Machine<H> {
             let shared = &slot.shared;
             if let Some(at) = bars.iter().find(|(number, _)| *number == shared.bar).map(|(_, bar)| bar.start) {
                 let pages = if as_memory { at + shared.range.start..at + shared.range.end } else { 0..0 };
-                *place = Mapped { bars, pages };
+                *place = Mapped { bars, pages, each_store: shared.each_store };
             }
         }
         self.pages = hull(self.mapped.iter().map(|m| m.pages.clone()).filter(|r| !r.is_empty()));
@@ -211,6 +212,16 @@ impl<H: Hold> Machine<H> {
     #[inline]
     pub fn is_device_page(&self, paddr: u64) -> bool {
         self.pages.contains(&paddr) && self.mapped.iter().any(|m| m.pages.contains(&paddr))
+    }
+
+    /// What a core has just stored to a device page: each store counts, or the word there.
+    pub fn note_store(&self, paddr: u64, read: impl Fn(usize, Place) -> u64) -> u32 {
+        let Some((nic, place)) = self.place(paddr) else { return 0 };
+        let value = read(nic, place);
+        if self.mapped[nic].each_store {
+            self.nics.nics().slots[nic].nic.deferred().push(Store { place, value });
+        }
+        value as u32
     }
 
     /// The NIC that an address is of, and where in its BARs.
@@ -266,7 +277,7 @@ impl<H: Hold> Machine<H> {
         for s in stores.drain(..) {
             let Some((i, place)) = self.place(s.paddr) else { continue };
             let Slot { nic, card, .. } = &mut slots[i];
-            // A trapped write has noted its value already; a mapped one was read from the page.
+            // A trapped write has noted its value already, and so has one of those that each count; of others it is the page's.
             let deferred = nic.deferred();
             let store = if let Some(k) = deferred.iter().position(|d| d.place == place) {
                 deferred.remove(k)

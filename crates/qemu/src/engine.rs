@@ -70,13 +70,14 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> 
     }
     let mut run = Run::new(&mut config, info.smp_vcpus.max(1) as usize)?;
     let mut turns = Turns::new(run.experiment.boot_quantum());
+    // Before anything else.
+    turns.must_advance = run.traps_doorbells();
     match &config.boot {
         Boot::Plain => {}
         Boot::Keeps => run.start_noting(),
         Boot::Continues(state) => {
             state.set_clock();
             EARLY.store(true, Ordering::Release);
-            // Before anything else.
             turns.must_advance = true;
         }
     }

@@ -93,6 +93,7 @@ fn leave(e: &mut Engine, running: usize) {
 /// Runs due timers and drives the interrupt line, in the TCG thread with the big lock held.
 extern "C" fn due_work(_: Cpu, _: RunData) {
     let e = engine();
+    e.run.map_doorbells();
     if let Some(state) = e.boot.continued() {
         e.turns.work_queued = false;
         kept::go_on(e, &state);
@@ -241,7 +242,10 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
     let (mut kind, mut value) = (kind, 0);
     if e.run.machine.is_device_page(paddr) {
         kind = device;
-        value = e.run.device_page_value(paddr);
+        if kind == MemKind::DeviceStore {
+            // SAFETY: in a memory callback, as the API asks.
+            value = e.run.device_page_store(paddr, 1 << unsafe { api::qemu_plugin_mem_size_shift(info) });
+        }
     }
     let v = &mut e.vcpus[running];
     if paddr % LINE > LINE - WIDEST {

@@ -36,6 +36,14 @@ extern "C" {
     fn qemu_timer_notify_cb(opaque: *mut c_void, clock: c_int);
     static main_loop_tlg: [*mut usize; 4];
     fn bql_lock_impl(file: *const c_char, line: c_int);
+    fn object_child_foreach(
+        object: *mut c_void,
+        visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        opaque: *mut c_void,
+    ) -> c_int;
+    fn object_dynamic_cast(object: *mut c_void, class: *const c_char) -> *mut c_void;
+    fn memory_region_is_ram_device(region: *mut c_void) -> bool;
+    fn memory_region_set_enabled(region: *mut c_void, enabled: bool);
     fn pci_set_irq(device: *mut c_void, level: c_int);
     fn msix_notify(device: *mut c_void, vector: c_uint);
     fn pci_host_config_write_common(device: *mut c_void, offset: u32, limit: u32, value: u32, length: u32);
@@ -213,6 +221,25 @@ pub fn device(path: &CStr) -> *mut c_void {
 /// The PCI device of a NIC.
 pub fn nic(index: usize) -> *mut c_void {
     device(&CString::new(format!("/machine/peripheral/nic{index}0")).unwrap_or_default())
+}
+
+/// Pages of a PCI device that it shares with the guest are memory from now on, or trap; big lock held.
+pub fn set_mapped(device: *mut c_void, mapped: bool) {
+    extern "C" fn visit(child: *mut c_void, mapped: *mut c_void) -> c_int {
+        // SAFETY: a child of a device in QEMU's object tree, whose type is asked first.
+        unsafe {
+            let region = object_dynamic_cast(child, c"memory-region".as_ptr());
+            if !region.is_null() && memory_region_is_ram_device(region) {
+                memory_region_set_enabled(region, *mapped.cast::<bool>());
+            }
+        }
+        0
+    }
+    let mut mapped = mapped;
+    if !device.is_null() {
+        // SAFETY: the device lives as long as QEMU; TCG thread, big lock held.
+        unsafe { object_child_foreach(device, visit, std::ptr::from_mut(&mut mapped).cast()) };
+    }
 }
 
 /// Writes a PCI device's configuration space as the guest does: `length` bytes, 1, 2 or 4.

@@ -7,6 +7,17 @@ pub struct DevicePages {
     pub bar: u8,
     /// Bytes of it.
     pub range: std::ops::Range<u64>,
+    /// Each store to them tells something of its own, up to eight bytes: they are memory only while cores' stores are watched,
+    /// and trap otherwise. Of others the words that they hold tell all.
+    pub each_store: bool,
+}
+
+impl DevicePages {
+    /// Pages whose words tell all.
+    #[must_use]
+    pub fn of_words(bar: u8, range: std::ops::Range<u64>) -> Self {
+        Self { bar, range, each_store: false }
+    }
 }
 
 /// The memory behind them. Offsets are the BAR's.

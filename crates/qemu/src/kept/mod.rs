@@ -173,6 +173,7 @@ impl State {
 
 /// Brings the state back; TCG thread, big lock held.
 pub fn go_on(e: &mut Engine, state: &State) {
+    e.run.map_doorbells();
     let nics: Vec<Vec<u8>> = e.run.machine.nics.nics().slots.iter().map(|s| s.config.bytes().to_vec()).collect();
     for (i, (kept, fresh)) in state.nics.iter().zip(nics).enumerate() {
         kept.bring_back(internals::nic(i), &fresh);

@@ -46,6 +46,8 @@ pub struct Run {
     pub interrupts: u64,
     /// What devices are told is noted.
     noted: bool,
+    /// Whether doorbell pages of which each store counts are memory: not known before the guest runs.
+    mapped: Option<bool>,
     control: Arc<Mutex<ControlDevice>>,
     /// Translations of virtual addresses for accesses that QEMU does not show.
     pub translations: Translations,
@@ -85,6 +87,7 @@ impl Run {
             pins,
             interrupts: 0,
             noted: false,
+            mapped: None,
             control: Arc::new(Mutex::new(ControlDevice::default())),
             translations: Translations::default(),
             ram: GuestRam::default(),

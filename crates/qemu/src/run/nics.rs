@@ -21,10 +21,36 @@ impl Default for Pin {
 }
 
 impl Run {
-    /// The word at `paddr` of the shared pages, as the guest has just written it.
-    pub fn device_page_value(&self, paddr: u64) -> u32 {
-        let Some((nic, place)) = self.machine.place(paddr) else { return 0 };
-        self.machine.nics.pages(nic).load(place.offset)
+    /// The guest has just written to `paddr` of the shared pages, `bytes` of them; the word there.
+    pub fn device_page_store(&self, paddr: u64, bytes: u32) -> u32 {
+        self.machine.note_store(paddr, |nic, place| {
+            let pages = self.machine.nics.pages(nic);
+            let high = if bytes > 4 { pages.load(place.offset + 4) } else { 0 };
+            u64::from(high) << 32 | u64::from(pages.load(place.offset))
+        })
+    }
+
+    /// Whether there are doorbell pages of which each store counts.
+    pub fn traps_doorbells(&self) -> bool {
+        self.machine.nics.all_pages().iter().any(|pages| pages.place.each_store)
+    }
+
+    /// Whether doorbell pages of which each store counts are memory, or trap, other than they should now.
+    pub fn maps_otherwise(&self) -> bool {
+        self.traps_doorbells() && self.mapped != Some(self.experiment.watches_stores())
+    }
+
+    /// Has them be as they should; big lock held.
+    pub fn map_doorbells(&mut self) {
+        let mapped = self.experiment.watches_stores();
+        if self.mapped.replace(mapped) == Some(mapped) {
+            return;
+        }
+        for (nic, pages) in self.machine.nics.all_pages().iter().enumerate() {
+            if pages.place.each_store {
+                internals::set_mapped(internals::nic(nic), mapped);
+            }
+        }
     }
 
     /// Simulates the devices up to `end`.

@@ -80,6 +80,7 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
     let (window_end, channel) = (e.turns.window_end, &mut e.channel);
     if let Some(quantum) = run.driven(|experiment, d| experiment.tick(t, window_end, channel, d)) {
         e.turns.set_quantum(quantum);
+        e.turns.must_advance |= run.maps_otherwise();
         if run.experiment.settings.timing == Timing::Full {
             // Nobody has watched these meanwhile.
             e.vcpus.iter_mut().for_each(|v| v.addresses.stale = true);

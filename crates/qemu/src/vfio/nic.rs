@@ -142,6 +142,11 @@ impl Nics {
         &self.pages[index]
     }
 
+    /// Those of all NICs.
+    pub fn all_pages(&self) -> &[Arc<SharedPages>] {
+        &self.pages
+    }
+
     /// The same, where the guest accesses them as memory.
     pub fn mapped(&self, index: usize) -> Option<Arc<SharedPages>> {
         self.pages.get(index).filter(|_| self.mapped).cloned()

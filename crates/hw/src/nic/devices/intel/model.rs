@@ -47,7 +47,7 @@ pub fn shared_pages(family: Family) -> DevicePages {
         Family::I8254x => e1000::SHARED,
         Family::I82599 => ixgbe::SHARED,
     };
-    DevicePages { bar: 0, range }
+    DevicePages::of_words(0, range)
 }
 
 /// Queues of a direction.

@@ -48,10 +48,11 @@ const BAR_SIZE: u64 = 32 << 20;
 const DOORBELLS: u64 = 16 << 12;
 const SEGMENT_SIZE: u64 = 0x2000;
 
-/// The pages that guest and device share as memory: none yet; the last doorbell page, which nobody is given, stands for them.
+/// The pages that guest and device share as memory: the doorbell pages that are given out first.
 #[must_use]
 pub fn shared_pages() -> DevicePages {
-    DevicePages { bar: 0, range: BAR_SIZE - 4096..BAR_SIZE }
+    const PAGES: u64 = 512;
+    DevicePages { bar: 0, range: DOORBELLS..DOORBELLS + (PAGES << 12), each_store: true }
 }
 
 /// How the function looks on the bus.

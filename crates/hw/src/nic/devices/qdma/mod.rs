@@ -43,7 +43,7 @@ use wiretime_base::{Clock, Cycles, Ps};
 /// The pages that guest and device share as memory.
 #[must_use]
 pub fn shared_pages() -> DevicePages {
-    DevicePages { bar: 0, range: registers::SHARED }
+    DevicePages::of_words(0, registers::SHARED)
 }
 
 /// How physical function 0 of a Versal's looks on the bus: digits of its device number are the function, the link's
