@@ -248,14 +248,15 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
         }
     }
     let v = &mut e.vcpus[running];
+    let vaddr = v.addresses.tag(vaddr);
     if paddr % LINE > LINE - WIDEST {
         // SAFETY: in a memory callback, as the API asks.
         let size = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) };
         if paddr % LINE + size > LINE {
-            v.repeat.lose(); // the models see one of its two lines
+            // The models see one of its two lines.
+            v.repeat.crosses((paddr, vaddr), kind);
         }
     }
-    let vaddr = v.addresses.tag(vaddr);
     v.accesses.push(MemEvent { paddr, vaddr, value, index, kind });
 }
 

@@ -20,7 +20,7 @@ use std::ptr;
 use wiretime_base::Ps;
 use wiretime_hw::core::{MemEvent, MemKind};
 use wiretime_hw::machine::{Stand, Turn};
-use wiretime_hw::memory::LINE;
+use wiretime_hw::memory::{Address, LINE};
 use wiretime_isa::Isa;
 
 /// Blocks in which a head comes back, or another one is taken: at first, and at most.
@@ -39,6 +39,8 @@ const PATIENCE: u32 = 8;
 const LONGEST: u32 = 9;
 /// How far one jump goes.
 const FARTHEST: Ps = Ps::from_us(10_000);
+/// Of the smallest pages: where the next one is, is another matter.
+const PAGE: u64 = 4096;
 /// Most lines that a turn may use.
 const LINES: usize = 128;
 
@@ -90,6 +92,8 @@ pub struct Repeat {
     /// executed code takes in, and instructions.
     written: Vec<u64>,
     used: Vec<u64>,
+    /// Of these, those that the models do not see: the second ones of accesses that cross a line.
+    unseen: Vec<Address>,
     grew: bool,
     polled: Vec<u64>,
     trail: Vec<u64>,
@@ -118,6 +122,7 @@ impl Default for Repeat {
             turn: None,
             written: Vec::new(),
             used: Vec::new(),
+            unseen: Vec::new(),
             grew: false,
             polled: Vec::new(),
             trail: Vec::new(),
@@ -161,22 +166,37 @@ impl Repeat {
         self.trail.push(word);
         self.instructions += count;
         for a in accesses {
-            let line = a.paddr / LINE;
-            if !self.used.contains(&line) {
-                self.used.push(line);
-                self.grew = true;
-            }
-            match a.kind {
-                MemKind::Store if !self.written.contains(&line) => {
-                    self.written.push(line);
-                    self.grew = true;
-                }
-                MemKind::Load if polled(a) => self.polled.push(a.paddr),
-                _ => {}
+            self.uses(a.paddr / LINE, a.kind == MemKind::Store);
+            if a.kind == MemKind::Load && polled(a) {
+                self.polled.push(a.paddr);
             }
         }
         if self.used.len() > LINES {
             self.phase = Phase::Unknown;
+        }
+    }
+
+    #[inline]
+    fn uses(&mut self, line: u64, writes: bool) {
+        for lines in [Some(&mut self.used), writes.then_some(&mut self.written)].into_iter().flatten() {
+            if !lines.contains(&line) {
+                lines.push(line);
+                self.grew = true;
+            }
+        }
+    }
+
+    /// An access at these addresses, physical and virtual, goes on into the next line.
+    pub fn crosses(&mut self, (physical, virtual_): (u64, u64), kind: MemKind) {
+        let next = |address: u64| (address / LINE + 1) * LINE;
+        if next(physical) % PAGE == 0 {
+            self.lose(); // where that is, is not known
+        } else if self.notes() {
+            let line = next(physical) / LINE;
+            if !self.unseen.iter().any(|a| a.physical / LINE == line) {
+                self.unseen.push(Address { physical: next(physical), virtual_: next(virtual_) });
+            }
+            self.uses(line, kind == MemKind::Store);
         }
     }
 
@@ -199,6 +219,7 @@ impl Repeat {
         self.phase = Phase::Noting;
         self.written.clear();
         self.used.clear();
+        self.unseen.clear();
         self.start_noting();
     }
 
@@ -340,6 +361,9 @@ fn go_on(e: &mut Engine, index: usize) {
     let v = &mut e.vcpus[index];
     let r = &mut v.repeat;
     let Some(turn) = &r.turn else { return };
+    if !e.run.machine.rest(index, &r.unseen) {
+        return;
+    }
     let count = e.run.machine.turns_before(index, until, turn);
     if count == 0 {
         return;

@@ -109,6 +109,11 @@ impl Private {
         self.watched.sort_unstable();
     }
 
+    /// Whether the line of `address` is in the L1D: whoever else writes it takes it from there.
+    pub fn rests(&self, address: Address) -> bool {
+        self.l1d.find(address.place(self.l1d_bits)).is_some()
+    }
+
     /// Whether a line is watched.
     pub fn watches(&self, line: u64) -> bool {
         self.watched.binary_search(&line).is_ok()
