@@ -146,6 +146,8 @@ def run(folder: Path, *args: str) -> tuple[dict[str, bytes], str]:
         ("testpmd", *SHORT),
         ("l3fwd", "--nic", "82599", "--cores", "2", "--queues", "2", *SHORT),
         ("testpmd", "--app-args", "--forward-mode=txonly", *SHORT),
+        ("udpecho", "--nic", "82599", *SHORT),
+        ("testpmd", "--nic", "connectx-6dx", "--cores", "2", "--queues", "2", *SHORT),
     ],
     ids=lambda args: " ".join(args[:3]),
 )
@@ -173,6 +175,36 @@ def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None
     search = ("msb", "testpmd", "--packet-sizes", "64,1518")
     found = [wiretime(*search, *more) for more in ((), ("--boot",))]
     assert found[0].returncode == 0 and found[0].stdout == found[1].stdout, found[0].stderr
+
+
+def test_where_devices_have_written_a_state_serves_all_cores_and_loads_of_its_machine(tmp_path: Path) -> None:
+    run(tmp_path / "made", "udpecho", *SHORT)
+    for name, expected, args in (
+        ("load", "kept", ("--packet-size", "1518", "--rate", "3Gbps", "--arrivals", "poisson")),
+        ("core", "kept", ("--set", "core.rob_entries=64", "--set", "l2.size=512KiB")),
+        ("way", "made", ("--set", "pcie.latency=900ns")),
+    ):
+        second, origin = run(tmp_path / name, "udpecho", *SHORT, *args)
+        assert origin == expected, name
+        booted, _ = run(tmp_path / f"{name}-booted", "udpecho", *SHORT, *args, "--boot")
+        assert second == booted, name
+
+
+def test_what_a_state_is_of(cache: Path) -> None:
+    """Which machines a boot is one of shows when it has been made; it is found under both, and made once."""
+    alone = {"platform": "this one"}
+    for quiet, about in ((True, ABOUT), (False, {**ABOUT, **alone})):
+        shutil.rmtree(cache, ignore_errors=True)
+        boot = boots.Boot(ABOUT, alone)
+        boot.keep({"quiet": quiet}, b"", Qemu())
+        assert boot.there and boot.made
+        boot.release()
+        again, other = boots.Boot(ABOUT, alone), boots.Boot(ABOUT, {"platform": "another"})
+        assert again.there and {k: v for k, v in again.about.items() if k != "files"} == about
+        assert other.there == quiet
+        assert [e.machines for e in boots.entries() if e.machines != "none"] == ["any" if quiet else "one"]
+        # Where nothing else can be meant there is none.
+        assert boots.Boot(ABOUT).there == quiet
 
 
 def test_a_damaged_state_is_made_anew(tmp_path: Path) -> None:

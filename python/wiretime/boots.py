@@ -62,8 +62,8 @@ class Boot:
     def __init__(self, about: Mapping[str, Any], alone: Mapping[str, Any] | None = None):
         """Take the lock of the state of all that it depends on: waits while another run boots the same.
 
-        ``alone`` is what it depends on besides where devices have written to memory before: then it is a state of machines
-        alone that are the same in this.
+        ``alone`` is what it depends on besides where devices have written to memory before: then it is a state only of
+        machines that are the same in this.
         """
         # Whether it has been made for this run.
         self.made = False
@@ -166,17 +166,29 @@ class Entry:
     size: int
     used: float
 
+    @functools.cached_property
+    def _about(self) -> dict[str, Any]:
+        try:
+            about: dict[str, Any] = json.loads((self.path / ABOUT).read_text())
+        except (OSError, ValueError):
+            return {}
+        return about
+
     @property
     def command(self) -> str:
         """What runs in the guest."""
-        try:
-            return str(json.loads((self.path / ABOUT).read_text())["command"])
-        except (OSError, ValueError, KeyError):
-            return "?"
+        return str(self._about.get("command", "?"))
+
+    @property
+    def machines(self) -> str:
+        """Which machines go on from it: any, one (with any cores and load), or none."""
+        if not self._about.get("files"):
+            return "none"
+        return "one" if "platform" in self._about else "any"
 
 
 def entries() -> list[Entry]:
-    """Return all states, the one used last first."""
+    """Return all states, the one used last first, notes that there can be none among them."""
     found = []
     for path in folder().glob("*") if folder().is_dir() else ():
         if path.is_dir() and not path.name.startswith("."):

@@ -65,7 +65,7 @@ PR_SET_PDEATHSIG = 1
 # What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
 SEEN_OF_PLATFORM = ("system", "slot", "nic", "link")
 SEEN_OF_RUN = ("mac", "mapped_doorbells", "start_at")
-# What it cannot see even where devices have written to its memory: cores do nothing but execute, and the load has not begun.
+# What it cannot see even where devices have written to its memory: cores do nothing but execute, and no load has begun.
 UNSEEN_OF_PLATFORM = ("name", "description", "core", "l1i", "l1d", "l2")
 UNSEEN_OF_RUN = (
     *("trace_file", "until_end", "drop_classes", "warm_up", "duration", "follow", "interval", "profile"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,9 @@ from wiretime.micro import guest as micro_guest
 from wiretime.setup import bundle, steps
 from wiretime.setup import wheel as wheels
 from wiretime.tables import plain
+
+# Characters of a command in a table.
+COMMAND_SHOWN = 76
 
 
 @app.command("setup")
@@ -83,15 +87,16 @@ def cache_command(
         gone = boots.prune(0)
         screen.print(f"{gone} removed", highlight=False)
         return
-    found = boots.entries()
+    found = [entry for entry in boots.entries() if entry.machines != "none"]
     total = sum(entry.size for entry in found)
     most = boots.limit()
     table = plain(f"{len(found)} boots, {total >> 20} of at most {most >> 20} MiB, in {boots.folder()}")
-    for column in ("state", "MiB", "used", "runs"):
+    for column in ("state", "MiB", "used", "machines", "runs"):
         table.add_column(column, justify="right" if column == "MiB" else "left")
     for entry in found:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        table.add_row(entry.path.name[:12], str(entry.size >> 20), used, entry.command)
+        runs = textwrap.shorten(entry.command, COMMAND_SHOWN, placeholder=" ...")
+        table.add_row(entry.path.name[:12], str(entry.size >> 20), used, entry.machines, runs)
     screen.print(table)
 
 
