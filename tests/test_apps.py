@@ -212,12 +212,40 @@ def test_users_programs_are_checked_before_the_boot(tmp_path: Path) -> None:
     assert said("script", hugepages_mib=-1).startswith("--hugepages -1: allowed are 0 to")
 
 
-def test_a_users_script_runs_with_its_files(tmp_path: Path) -> None:
+def test_the_kernels_driver_is_set_by_ethtool() -> None:
+    """Without gathering segments a core takes less in one go; what ethtool refuses ends the run with its words."""
+    short = ("--nic", "82599", "--warmup", "4ms", "--duration", "1ms")
+    usual, alone = (result(*short, *more, app="iperf3") for more in ((), ("--ethtool", "K gro off; C rx-usecs 20")))
+    ports = [r["statistics"]["ports"][0] for r in (usual, alone)]
+    answers = [p["transmit"]["frames"] / p["receive"]["delivered"] for p in ports]
+    assert answers[1] > 2 * answers[0], answers
+    done = wiretime("run", "ping", "--ethtool", "C rx-frames-low 3", "--duration", "1ms")
+    assert done.returncode != 0 and "ethtool -C eth0 rx-frames-low 3" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "asked", "text"),
+    [
+        ("ping", "Z rx 1", "--ethtool 'Z rx 1': begins with one of A (pause frames), C (moderation of interrupts), "),
+        ("iperf3", "C rx-usecs 1; K", "--ethtool 'K': begins with one of "),
+        ("ping", "C 'rx", '--ethtool "C \'rx": No closing quotation'),
+        ("testpmd", "C rx-usecs 1", "--ethtool: testpmd drives the NIC itself; the kernel's driver is set so"),
+    ],
+)
+def test_what_ethtool_cannot_be_told_is_refused(app: str, asked: str, text: str) -> None:
+    with pytest.raises(WiretimeError) as e:
+        runs.check(runs.Request(app, ethtool=asked))
+    assert str(e.value).startswith(text)
+
+
+@pytest.mark.parametrize("nic", ["8254x", "connectx-6dx"])
+def test_a_users_script_runs_with_its_files(tmp_path: Path, nic: str) -> None:
     script = tmp_path / "mine"
     script.write_text("#!/bin/sh\nread mode <${0%/*}/mode\nexec dpdk-testpmd $* -- --forward-mode=$mode\n")
     script.chmod(0o755)
     (tmp_path / "mode").write_text("io\n")
-    r = result(*SHORT, "--rate", "2Gbps", "--files", str(tmp_path / "mode"), "--app-args", "{eal}", app=str(script))
+    files = ("--files", str(tmp_path / "mode"))
+    r = result(*SHORT, "--nic", nic, "--rate", "2Gbps", *files, "--app-args", "{eal}", app=str(script))
     balanced(r)
     assert r["app"]["name"] == "mine" and r["loss_percent"] == 0 and r["cohort"]["forwarded"] > 0
 

@@ -46,6 +46,8 @@ class Request:
     app_args: str = ""
     app_commands: str | None = None
     kernel_args: str = ""
+    # What the kernel's driver is told.
+    ethtool: str = ""
     # The build of DPDK that programs use.
     dpdk: str = DEBIAN
     timestamp_offset: int | None = None

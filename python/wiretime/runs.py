@@ -51,7 +51,7 @@ OTHER = "peer"
 CAPTURING = ".wire.pcapng.part"
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
-OF_A_GUEST = ("app_commands", "kernel_args", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
+OF_A_GUEST = ("app_commands", "kernel_args", "ethtool", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
 NO_GUEST: dict[str, Any] = {"wiretime": "", "qemu": "", "guest_kernel": "", "packages": {}}
 # Pages by which a seed may shift the guest's memory: more than the sets of any private cache.
 LAYOUT_PAGES = 512
@@ -141,7 +141,7 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
     for field in OF_A_GUEST:
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
-    model = software.told(software.of(app.name, platform, r.model), apps.words(r.app_args))
+    model = software.told(software.of(app.name, platform, r.model), apps.words("--app-args", r.app_args))
     _refuse_rate(r, platform)
     return model
 
@@ -178,7 +178,7 @@ def check(r: Request) -> Checked:
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
     model = _model(r, app, platform)
-    setup = apps.Setup(platform, queues, longest, asked, apps.words(r.app_args))
+    setup = apps.Setup(platform, queues, longest, asked, apps.words("--app-args", r.app_args), r.ethtool)
     command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     if model is not None:
         role = software.ROLES[model["policy"]["program"]]
@@ -229,7 +229,7 @@ def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[
     """Return what runs in the second host of a run: a machine like the first one's, with a client."""
     client = replace(peer_of(app), dpdk=app.dpdk)
     asked = load.iperf(r.iperf, setup.platform) if app.traffic == "iperf" else {}
-    its = replace(setup, host=OTHER_HOST, client=asked, extra=())
+    its = replace(setup, host=OTHER_HOST, client=asked, extra=(), ethtool="")
     command = apps.command(client, its)
     start_at = "sending" if command.role == SENDS else client.start_at
     role = {"role": command.role, "start_at": start_at, "processor_time": client.kernel}

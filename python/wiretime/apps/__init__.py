@@ -12,7 +12,7 @@ from typing import Any
 from wiretime import platforms
 from wiretime.apps.dpdk import DPDK
 from wiretime.apps.kernel import KERNEL
-from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup
+from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup, words
 from wiretime.apps.user import Own, user
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import dpdk as builds
@@ -52,14 +52,6 @@ def _libraries(dpdk: str) -> set[str]:
     return {Path(name).name for name in builds.links(dpdk)}
 
 
-def words(arguments: str) -> list[str]:
-    """Return the user's arguments for an application, one by one."""
-    try:
-        return shlex.split(arguments)
-    except ValueError as e:
-        raise WiretimeError(f"--app-args {arguments!r}: {e}") from None
-
-
 def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
     """Return the queues that a run uses, where the NIC and the application have them."""
     interface = min(platforms.interfaces(platform), key=lambda name: QUEUES[name])
@@ -91,11 +83,13 @@ def command(app: App, s: Setup, commands: str | None = None) -> Command:
     text = app.line(s)
     if commands is not None:
         text += f" {app.interactive}"
+    if s.ethtool and not app.kernel:
+        raise WiretimeError(f"--ethtool: {app.name} drives the NIC itself; the kernel's driver is set so")
     if s.devices and app.kernel:
         raise WiretimeError(f"--app-args -a: {app.name} uses the kernel's driver")
-    words = s.own_words if not app.kernel else s.extra
-    if words and app.takes_arguments:
-        text += f" {shlex.join(words)}".replace("'{eal}'", s.eal)
+    own = s.own_words if not app.kernel else s.extra
+    if own and app.takes_arguments:
+        text += f" {shlex.join(own)}".replace("'{eal}'", s.eal)
     text = text.replace("{pci}", FIRST_NIC)
     ring = KERNEL_RING[s.interface] if app.kernel else s.ring(app.ring)
     made = Command(text, app.memory(s), app.role(s.extra), ring, texts=app.texts(s))

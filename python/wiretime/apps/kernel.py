@@ -5,15 +5,45 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from wiretime.apps.model import ANSWERS, GUEST_HOST, App, Setup
+from wiretime.apps.model import ANSWERS, App, Setup, words
+from wiretime.errors import WiretimeError
+
+# What `ethtool` may set, by its option.
+SETTABLE = {
+    "A": "pause frames",
+    "C": "moderation of interrupts",
+    "G": "rings",
+    "K": "offloads",
+    "L": "queues",
+    "N": "rules of receiving",
+    "X": "the table of RSS",
+    "s": "the link",
+    "-set-priv-flags": "flags of the driver",
+}
 
 
-def addresses(host: int = GUEST_HOST) -> str:
-    """Return what gives a host its addresses."""
-    return (
-        f"/usr/bin/ip addr add 10.0.0.{host}/8 dev eth0 && "
-        f"/usr/bin/ip -6 addr add 2001:2:0:1::{host}/32 dev eth0 nodad && /usr/bin/ip link set eth0 up"
+def ethtool(asked: str) -> tuple[str, ...]:
+    """Return the commands that a user's settings are, such as ``C rx-usecs 8 adaptive-rx off; K gro off``."""
+    commands = []
+    for text in filter(str.strip, asked.split(";")):
+        option, *rest = words("--ethtool", text)
+        name = option.removeprefix("-")
+        if name not in SETTABLE or not rest:
+            able = ", ".join(f"{name} ({what})" for name, what in SETTABLE.items())
+            raise WiretimeError(f"--ethtool {text.strip()!r}: begins with one of {able}, and then says what")
+        commands.append(f"/usr/sbin/ethtool -{name} eth0 {shlex.join(rest)}")
+    return tuple(commands)
+
+
+def network(s: Setup) -> str:
+    """Return what gives a host its addresses, and its NIC what the user sets."""
+    commands = (
+        f"/usr/bin/ip addr add 10.0.0.{s.host}/8 dev eth0",
+        f"/usr/bin/ip -6 addr add 2001:2:0:1::{s.host}/32 dev eth0 nodad",
+        "/usr/bin/ip link set eth0 up",
+        *ethtool(s.ethtool),
     )
+    return " && ".join(commands)
 
 
 # The link's watchdog and the neighbour's first look are over by then.
@@ -26,9 +56,9 @@ SETTLED = f"{SETTLE} && {{ {INTERRUPTS}; }}"
 UNTIL_STOPPED = "wtctl wait-stop && { kill $!; wait; true; }"
 
 
-def _line(program: str) -> str:
+def _line(s: Setup, program: str) -> str:
     """Return a line that starts a server, says that it is ready, and ends it when asked to."""
-    return f"{addresses()} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
+    return f"{network(s)} && {{ {program} & }} && {SETTLE} && wtctl mark 1 && wtctl wait-stop && kill $! && wait"
 
 
 def pinned(s: Setup, program: str) -> str:
@@ -49,12 +79,12 @@ def kernel_app(**about: Any) -> App:
     )
 
 
-def _ping(_: Setup) -> str:
-    return f"{addresses()} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
+def _ping(s: Setup) -> str:
+    return f"{network(s)} && {SETTLE} && wtctl mark 1 && wtctl wait-stop"
 
 
 def _udpecho(s: Setup) -> str:
-    return _line(f"udpecho 8192 {shlex.join(s.extra)}".strip())
+    return _line(s, f"udpecho 8192 {shlex.join(s.extra)}".strip())
 
 
 PING = kernel_app(
@@ -80,8 +110,8 @@ UDPECHO = kernel_app(
 def _memcached(s: Setup) -> str:
     # Ordinary clients, who come from outside, speak TCP.
     tcp = 11211 if s.load["far"] else 0
-    words = f"memcached -u root -l 10.0.0.2 -p {tcp} -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
-    return _line(words.strip())
+    command = f"memcached -u root -l 10.0.0.2 -p {tcp} -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
+    return _line(s, command.strip())
 
 
 MEMCACHED = kernel_app(
@@ -106,7 +136,7 @@ def _iperf3(s: Setup) -> str:
     ready = f"{SETTLED} && {_stat('a')} && wtctl mark 1"
     # A client outside is not told when the measurement is over.
     end = UNTIL_STOPPED if s.load["far"] else "wait $!"
-    return f"{addresses()} && {{ {server} & }} && {ready} && {end} && {_stat('b')}"
+    return f"{network(s)} && {{ {server} & }} && {ready} && {end} && {_stat('b')}"
 
 
 IPERF3 = kernel_app(

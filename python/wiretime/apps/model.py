@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wiretime import platforms
+from wiretime.errors import WiretimeError
 from wiretime.setup import dpdk as builds
 
 # ConnectX NICs have one family of drivers, whose kernel part user-space programs need, too.
@@ -54,6 +55,14 @@ def value_of(words: Sequence[str], option: str) -> str | None:
     return found
 
 
+def words(option: str, text: str) -> list[str]:
+    """Return the words of what the user says after an option."""
+    try:
+        return shlex.split(text)
+    except ValueError as e:
+        raise WiretimeError(f"{option} {text!r}: {e}") from None
+
+
 @dataclass(frozen=True)
 class Setup:
     """What a command line depends on: the machine, queues, the longest packet, the load, the user's own arguments."""
@@ -63,6 +72,8 @@ class Setup:
     longest: int
     load: Mapping[str, Any]
     extra: Sequence[str] = ()
+    # What its kernel's driver is told, as ``ethtool``'s options; one a semicolon.
+    ethtool: str = ""
     # Which host it is, and what a client in another host is asked to do.
     host: int = GUEST_HOST
     client: Mapping[str, Any] = field(default_factory=dict)

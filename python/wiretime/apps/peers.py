@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from wiretime.apps.dpdk import FORWARDERS, TESTPMD, testpmd_line
-from wiretime.apps.kernel import IPERF3, PING, SETTLED, UNTIL_STOPPED, addresses, kernel_app, pinned
+from wiretime.apps.kernel import IPERF3, PING, SETTLED, UNTIL_STOPPED, kernel_app, network, pinned
 from wiretime.apps.model import GUEST_HOST, SENDS, App, Setup, buffers_mib, mac_of
 from wiretime.errors import WiretimeError
 
@@ -14,7 +14,7 @@ FOREVER = 3600
 
 def _client(s: Setup, program: str) -> str:
     """Return a line that starts a client as soon as the wire is whole, and ends it when asked to."""
-    return f"{addresses(s.host)} && {SETTLED} && wtctl mark 1 && {{ {program} & }} && {UNTIL_STOPPED}"
+    return f"{network(s)} && {SETTLED} && wtctl mark 1 && {{ {program} & }} && {UNTIL_STOPPED}"
 
 
 def _iperf3(s: Setup) -> str:

@@ -10,8 +10,8 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
-from wiretime.apps.kernel import addresses
-from wiretime.apps.model import ANSWERS, CONSUMES, DRIVER_MODULES, FORWARDS, SENDS, App, Setup
+from wiretime.apps.kernel import network
+from wiretime.apps.model import ANSWERS, CONSUMES, DRIVER_MODULES, FORWARDS, MLX5, SENDS, App, Setup
 from wiretime.errors import WiretimeError, unknown
 
 ROLES = (FORWARDS, ANSWERS, CONSUMES, SENDS)
@@ -74,7 +74,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
 
     def line(s: Setup) -> str:
         # Its arguments follow; "{eal}" among them stands for cores and memory channels.
-        return f"{addresses()} && {start}" if own.kernel else f"env {start}"
+        return f"{network(s)} && {start}" if own.kernel else f"env {start}"
 
     return App(
         name=program.name,
@@ -89,7 +89,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
         queues=True,
         stop="signal",
         min_cores=1 if own.kernel else 2,
-        interfaces=tuple(DRIVER_MODULES) if own.kernel else (*DRIVER_MODULES, "qdma"),
+        interfaces=(*DRIVER_MODULES, *MLX5) if own.kernel else (*DRIVER_MODULES, *MLX5, "qdma"),
         files=files,
         takes_arguments=True,
     )

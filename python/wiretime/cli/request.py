@@ -49,6 +49,9 @@ def request_of(
     kernel_args: Annotated[
         str, typer.Option(help="Further arguments of the guest's kernel, such as mitigations=off.")
     ] = "",
+    ethtool: Annotated[
+        str, typer.Option(help="What the kernel's driver is told, such as 'C rx-usecs 8 adaptive-rx off; K gro off'.")
+    ] = "",
     dpdk: Annotated[
         str, typer.Option(help="Build of DPDK: Debian's, or one made by `wiretime setup --dpdk NAME=SOURCE`.")
     ] = DEBIAN,
@@ -110,6 +113,7 @@ def request_of(
         app_args=app_args,
         app_commands=app_commands,
         kernel_args=kernel_args,
+        ethtool=ethtool,
         dpdk=dpdk,
         timestamp_offset=timestamp_offset,
         guest_limit=guest_limit,

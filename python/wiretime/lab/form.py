@@ -26,7 +26,7 @@ POINTS_MAX = 200
 # What of a run can be varied beside the machine, however it is loaded; what its clients do is named with their group.
 OF_RUNS = (
     "arrivals", "flows", "flow_spread", "flow_vary", "duration", "warm_up", "clients", "think", "peer", "speed",
-    "loops", "kernel_args", "dpdk",
+    "loops", "kernel_args", "ethtool", "dpdk",
 )  # fmt: skip
 CLIENTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "iperf": ("iperf", load.IPERF),
