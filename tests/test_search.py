@@ -11,7 +11,7 @@ import pytest
 from conftest import wiretime
 from wiretime import _native, runs, search, vm
 from wiretime.errors import WiretimeError
-from wiretime.search import maximum, ratios, rfc2544, show, sweeps
+from wiretime.search import maximum, mlr, ratios, rfc2544, show, sweeps
 
 # What of a port is told over the measurement.
 FILLS = ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"]
@@ -194,7 +194,7 @@ def test_loss_ratios_close_around_the_capacity(capacity: float) -> None:
 
     def steps() -> search.Steps:
         line = 100e9 * 64 / 84
-        result.append((yield from ratios.find(64, line, ratios.NAMED, quiet, search.Length(1024))))
+        result.append((yield from mlr.find(64, line, ratios.NAMED, quiet, search.Length(1024))))
 
     drive(steps(), capacity)
     for goal, most in zip(result[0].goals, (capacity, capacity / 0.995), strict=True):
@@ -208,7 +208,7 @@ def test_loss_ratios_without_an_answer() -> None:
     result: list[search.Ratios] = []
 
     def steps() -> search.Steps:
-        result.append((yield from ratios.find(64, 76e9, ratios.NAMED, quiet, search.Length(1024))))
+        result.append((yield from mlr.find(64, 76e9, ratios.NAMED, quiet, search.Length(1024))))
 
     drive(steps(), 0.0)
     assert [goal.lower for goal in result[0].goals] == [None, None]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import api, apps, files, platforms
+from wiretime import apps, files, platforms
 from wiretime.apps.model import CONSUMES, RING, SENDS
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
@@ -23,7 +23,6 @@ from wiretime.models import Report
 from wiretime.request import Request
 from wiretime.search.trials import CLASSES
 from wiretime.statistics import busy_cores, load, stalls, total
-from wiretime.study import folder as folders
 from wiretime.study.plan import settings_of
 
 # What a run was asked for, beside its result.
@@ -339,6 +338,10 @@ def _allowed(about: Mapping[str, Any], value: Any) -> bool:
 
 def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | None) -> tuple[Effect, list[Effect]]:
     """Run what was run again, and each change; returns the first, and the others, the largest gain first."""
+    # What studies are made with takes longer to load than all the rest.
+    from wiretime import api
+    from wiretime.study import folder as folders
+
     same = Change("as it is", {})
     places = [{"label": c.label, **settings, **c.settings} for c in (same, *tried)]
     plan = {"study": {"name": "explain"}, "axes": {LABEL: places}, "metrics": ["forwarded_mpps", "loss_percent"]}

@@ -1,7 +1,7 @@
 """Searches within one boot: the load changes while the guest runs.
 
 - ``trials``: one load, and what it showed; ``boot``: trials one after the other in one boot.
-- ``maximum``: the highest load with at most so much loss; ``ratios``: several loss ratios at once (MLRsearch).
+- ``maximum``: the highest load with at most so much loss; ``ratios``, ``mlr``: several loss ratios at once (MLRsearch).
 - ``sweeps``: latency at fractions of it, a ramp; ``rfc2544``: the tests of that document.
 - ``show``: tables, curves, plots.
 """
