@@ -59,6 +59,9 @@ Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive", "mostl
 Beyond: TypeAlias = Literal["oldest", "memory"]
 
 
+Stash: TypeAlias = Literal["none", "completions", "all"]
+
+
 DeviceReads: TypeAlias = Literal["share", "snapshot"]
 
 
@@ -657,6 +660,7 @@ class MemoryStats(TypedDict):
     dma_write_allocations: int
     dma_write_updates: int
     dma_write_overflows: int
+    dma_write_stashes: int
     dma_reads: int
     dma_read_hits: int
     dca_leaks: int
@@ -972,6 +976,7 @@ class SharedCache(TypedDict):
     dca_ways: int
     dca_lines: int
     dca_beyond: Beyond
+    stash: Stash
     device_reads: DeviceReads
     snoop_latency: str
 

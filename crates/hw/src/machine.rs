@@ -262,8 +262,9 @@ impl<H: Hold> Machine<H> {
         }
     }
 
-    fn polls(&self, index: usize, t: Ps, paddr: u64) {
+    fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
+        self.memory.polled(index, *slot as u16, ring.queue);
         let mut nics = self.nics.nics();
         let Nics { slots, books, .. } = &mut *nics;
         slots[*slot].nic.polls(index as u16, ring, paddr - ring.bytes.start, t, books);

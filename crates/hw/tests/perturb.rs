@@ -88,6 +88,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "mapping" => &["group-interleaved", "row-contiguous"],
         "dca_beyond" => &["oldest", "memory"],
         "device_reads" => &["share", "snapshot"],
+        "stash" => &["none", "completions", "all"],
         "path" => &["pcie", "bus"],
         "walks" => &["timed", "read"],
         "unit" => &["none", "branch", "integer", "multiply", "vector", "vector-first", "vector-last", "load"],

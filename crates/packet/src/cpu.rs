@@ -128,7 +128,8 @@ impl Cpu {
     }
 
     /// It looks at entry `entry` of a ring that tells of packets.
-    pub fn polls(&self, host: &Host, port: usize, ring: &Polled, entry: u32) {
+    pub fn polls(&self, host: &mut Host, port: usize, ring: &Polled, entry: u32) {
+        host.memory.polled(self.index, port as u16, ring.queue);
         let mut nics = host.nics.borrow_mut();
         let Nics { slots, books, .. } = &mut *nics;
         let offset = u64::from(entry) * u64::from(ring.entry);

@@ -14,6 +14,7 @@ impl MemorySystem {
     /// A device writes `length` bytes at `address`, arriving at `t`; returns when all are visible to cores.
     pub fn dma_write(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
         let ways = (self.dca_policy)(by, self.shared.dca_ways);
+        let stashes = self.pollers.target(by);
         let mut visible = t;
         for line in lines(address, length) {
             self.shared.stats.dma_writes += 1;
@@ -38,6 +39,10 @@ impl MemorySystem {
                 // A core that looks before finds the line, too, but never waits for what comes later.
                 self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA | share, ways, t);
                 self.shared.share.entered(line);
+            }
+            if let Some(core) = stashes {
+                self.shared.stats.dma_write_stashes += 1;
+                self.stash(core, line, looked);
             }
         }
         visible
@@ -116,7 +121,7 @@ fn lines(address: u64, length: u64) -> std::ops::RangeInclusive<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::{Inclusion, Platform};
+    use crate::params::{Inclusion, Platform, Stash};
     use crate::requester::{CoreAccess, Moves, Purpose, Side};
     use crate::testing::platform;
     use wiretime_base::Cycles;
@@ -269,6 +274,39 @@ mod tests {
             // What is there already is written in place, whatever the share.
             m.dma_write((ADDRESS + 64, 64), QUIET + Ps::from_us(9), BY);
             assert_eq!((m.stats().dma_write_updates, m.stats().dma_write_overflows), (1, 1));
+        }
+    }
+
+    #[test]
+    fn what_is_stashed_is_in_the_l2_of_the_core_that_polls() {
+        for (stash, ways, payload, completion) in [
+            (Stash::None, 4, Level::Llc, Level::Llc),
+            (Stash::Completions, 4, Level::Llc, Level::L2),
+            (Stash::All, 4, Level::L2, Level::L2),
+            (Stash::All, 0, Level::L2, Level::L2),
+        ] {
+            let (_, mut p) = system(ways);
+            p.llc.stash = stash;
+            let mut m = MemorySystem::new(&p, 2);
+            m.polled(1, BY.device, 0);
+            let completions = DmaRequester { purpose: Purpose { moves: Moves::Completions, ..BY.purpose }, ..BY };
+            for (n, (by, level)) in [(BY, payload), (completions, completion)].into_iter().enumerate() {
+                let address = ADDRESS + n as u64 * 4096;
+                // What the core had of it goes first.
+                m.store(1, address, Cycles(1000));
+                m.dma_write((address, 64), QUIET, by);
+                assert_eq!(m.private[1].holds(address / LINE), level == Level::L2);
+                let t = Cycles(1_000_000);
+                assert_eq!(m.load(1, address, 0, t).1, level, "{stash:?}");
+                // Another core does not have it, and gets it from the one that has.
+                assert_ne!(m.load(0, address, 0, t + Cycles(1000)).1, Level::L2);
+                // Written again it is there once more, and nobody else has an old one.
+                m.dma_write((address, 64), QUIET + Ps::from_us(900), by);
+                assert!(!m.private[0].holds(address / LINE));
+                assert_eq!(m.load(1, address, 0, t + Cycles(2_000_000)).1, level);
+            }
+            let stashed = [payload, completion].iter().filter(|&&level| level == Level::L2).count() as u64;
+            assert_eq!(m.stats().dma_write_stashes, 2 * stashed);
         }
     }
 

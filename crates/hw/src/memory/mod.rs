@@ -2,7 +2,7 @@
 //!
 //! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
 //! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `contention`: lines that cores fight for.
-//! - `device`: DMA; `share`: how much of the LLC it may have.
+//! - `device`: DMA; `share`: how much of the LLC it may have; `pollers`: whose L2 it is stashed in.
 //! - `object`: what lines hold.
 
 mod cache;
@@ -13,6 +13,7 @@ mod dram;
 mod marks;
 mod mshr;
 mod object;
+mod pollers;
 mod prefetch;
 mod private;
 mod share;
@@ -25,6 +26,7 @@ pub use shared::MemoryStats;
 
 use crate::params::Platform;
 use crate::requester::DmaRequester;
+use pollers::Pollers;
 use private::Private;
 use shared::LastLevel;
 use wiretime_base::stats::StatGroup;
@@ -120,6 +122,7 @@ pub struct MemorySystem {
     l2_latency: Cycles,
     l2_inclusive: bool,
     dca_policy: DcaPolicy,
+    pollers: Pollers,
     /// What lines hold.
     pub objects: Objects,
 }
@@ -136,8 +139,15 @@ impl MemorySystem {
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
             dca_policy: |_, ways| ways,
+            pollers: Pollers::new(p.llc.stash),
             objects: Objects::default(),
         }
+    }
+
+    /// Core `i` polls a queue of a device.
+    #[inline]
+    pub fn polled(&mut self, i: usize, device: u16, queue: u16) {
+        self.pollers.polled(i, device, queue);
     }
 
     /// Whose writes go to how many of the LLC's ways: all of them to the platform's, unless said otherwise here.

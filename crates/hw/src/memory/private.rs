@@ -546,6 +546,14 @@ impl MemorySystem {
         (ready, level, state)
     }
 
+    /// Core `i` fetches into its L2 what a device has just written: from the LLC, or from the memory's write queue.
+    pub(super) fn stash(&mut self, i: usize, line: u64, t: Ps) {
+        let (_, level, state) = self.llc_access(i, line, t, CoreAccess::Prefetch);
+        self.shared.entered(i, line);
+        // A core that looks before finds the line, too, but never waits for what comes later.
+        self.fill_l2(i, line, Cycles::ZERO, level, state, self.clock.cycle_at_or_after(t));
+    }
+
     fn train_l2(&mut self, i: usize, line: u64, pc: u64, t: Cycles) {
         if !self.private[i].l2_prefetcher.on() {
             return;

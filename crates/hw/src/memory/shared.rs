@@ -37,6 +37,7 @@ stats! {
         dma_write_allocations: "lines", "of these, allocated in the LLC";
         dma_write_updates: "lines", "of these, already in the LLC";
         dma_write_overflows: "lines", "lines written by devices beyond their share of the LLC";
+        dma_write_stashes: "lines", "lines written by devices that were put into a core's L2";
         dma_reads: "lines", "lines read by devices";
         dma_read_hits: "lines", "of these, found in a cache";
         dca_leaks: "lines", "lines written by devices that left the LLC before a core used them";

@@ -162,6 +162,7 @@ impl Host {
     pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
         let from = self.next_descriptor();
         let taken = self.take(burst).len() as u32;
+        self.machine.memory.polled(0, 0, 0);
         // It looks once more, unless it has enough.
         let Nics { slots, cards, books } = &mut *self.machine.nics.borrow_mut();
         let polled = slots[0].nic.polled();

@@ -134,6 +134,18 @@ pub enum Beyond {
     Memory,
 }
 
+/// What of a device's writes is stashed: also put into the L2 of the core that polls its queue (CHI's stash hints).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stash {
+    /// Nothing.
+    None,
+    /// Descriptors written back, and completions.
+    Completions,
+    /// Packets, too.
+    All,
+}
+
 /// What a device's read does to a line that a core has for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -191,6 +203,8 @@ pub struct SharedCache {
     pub dca_lines: u32,
     /// What a DMA write does when they are all taken.
     pub dca_beyond: Beyond,
+    /// What of their writes is put into the L2 of the core that polls the device's queue, too.
+    pub stash: Stash,
     /// What a device's read does to a line that a core may write.
     pub device_reads: DeviceReads,
     /// Added when another core's private cache must supply or give up the line.

@@ -14,7 +14,7 @@ pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, 
 pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie, Walks};
 pub use memory::{
     Beyond, CacheIndex, DeviceReads, Dram, Inclusion, Level2, Mapping, PagePolicy, Prefetcher, PrefetcherKind,
-    PrivateCache, Replacement, SharedCache,
+    PrivateCache, Replacement, SharedCache, Stash,
 };
 pub use mlx5::Mlx5;
 pub use qdma::{Qdma, UserLogic};
