@@ -22,7 +22,7 @@ STORE = ("--store", "keys=200", "--store", "requests=600")
 
 def setup(extra: str = "", flows: int = 1, *changes: str, queues: int = 1) -> apps.Setup:
     asked = {"flows": load.flows(flows, "round-robin", "ports")}
-    return apps.Setup(platforms.load("ampere-altra", changes), queues, 1518, asked, apps.words(extra))
+    return apps.Setup(platforms.load("ampere-altra", changes), queues, 1518, asked, apps.words("--app-args", extra))
 
 
 def test_routes_lead_every_flow_back() -> None:
