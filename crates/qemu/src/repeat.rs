@@ -303,6 +303,11 @@ fn mark(e: &mut Engine, index: usize) {
         return;
     };
     e.run.machine.watch(index, &r.used);
+    // From here on nobody writes unseen what the models do not see.
+    if !e.run.machine.rest(index, &r.unseen) {
+        r.fail();
+        return;
+    }
     r.mark = Some(Mark { registers, vectors, memory, stand: e.run.machine.stand(index) });
     r.phase = Phase::Marked;
     r.start_noting();
