@@ -200,7 +200,7 @@ def test_loss_ratios_close_around_the_capacity(capacity: float) -> None:
     for goal, most in zip(result[0].goals, (capacity, capacity / 0.995), strict=True):
         assert goal.lower is not None and goal.upper is not None and goal.throughput is not None
         assert goal.lower <= most * 1.0001 and goal.upper >= most * 0.999
-        assert (goal.upper - goal.lower) / goal.upper < 2 * ratios.WIDTH
+        assert (goal.upper - goal.lower) / goal.upper < 2 * mlr.WIDTH
         assert goal.throughput == pytest.approx(capacity, rel=0.01)
 
 
