@@ -550,6 +550,8 @@ impl MemorySystem {
     pub(super) fn stash(&mut self, i: usize, line: u64, t: Ps) {
         let (_, level, state) = self.llc_access(i, line, t, CoreAccess::Prefetch);
         self.shared.entered(i, line);
+        // What makes room leaves the L1D, too.
+        self.private[i].unrest += 1;
         // A core that looks before finds the line, too, but never waits for what comes later.
         self.fill_l2(i, line, Cycles::ZERO, level, state, self.clock.cycle_at_or_after(t));
     }
