@@ -72,8 +72,6 @@ UNSEEN_OF_RUN = (
     *("trace_start", "trace_length", "capture_start", "capture_length"),
 )
 UNSEEN_OF_LOAD = ("rate", "sizes", "arrivals", "packets")
-# Starts that wait for the guest's driver or program.
-STARTS = ("receiver-ready", "sending", "mark")
 
 
 @dataclass
@@ -202,7 +200,7 @@ def booted(
     usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
     # A kernel has sent before it is ready, and what is behind a TAP has heard it.
     heard = run["far"] == "tap" and run["start_at"] == "mark"
-    if not usual or heard or run["start_at"] not in STARTS or not paths.engine().is_file():
+    if not usual or heard or run["start_at"] == "never" or not paths.engine().is_file():
         return None
     about = {
         "command": g.settings["COMMAND"],

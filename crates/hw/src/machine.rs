@@ -68,6 +68,19 @@ pub struct Nics<G> {
 }
 
 impl<G> Nics<G> {
+    /// Core `core` reads the entry at `offset` of a ring of a port that is polled, at `t`.
+    pub fn polls(
+        &mut self,
+        memory: &mut MemorySystem,
+        (core, port): (usize, usize),
+        ring: &Polled,
+        offset: u64,
+        t: Ps,
+    ) {
+        memory.polled(core, port as u16, ring.queue);
+        self.slots[port].nic.polls(core as u16, ring, offset, t, &mut self.books);
+    }
+
     /// Counters of a port; `queues` of them by queue.
     #[must_use]
     pub fn stats(&self, port: usize, queues: usize) -> PortStats {
@@ -214,14 +227,11 @@ impl<H: Hold> Machine<H> {
         self.pages.contains(&paddr) && self.mapped.iter().any(|m| m.pages.contains(&paddr))
     }
 
-    /// What a core has just stored to a device page: each store counts, or the word there.
-    pub fn note_store(&self, paddr: u64, read: impl Fn(usize, Place) -> u64) -> u32 {
-        let Some((nic, place)) = self.place(paddr) else { return 0 };
-        let value = read(nic, place);
+    /// A core has just stored to a device page of a NIC: noted where each store counts.
+    pub fn note_store(&self, nic: usize, store: Store) {
         if self.mapped[nic].each_store {
-            self.nics.nics().slots[nic].nic.deferred().push(Store { place, value });
+            self.nics.nics().slots[nic].nic.deferred().push(store);
         }
-        value as u32
     }
 
     /// The NIC that an address is of, and where in its BARs.
@@ -264,10 +274,7 @@ impl<H: Hold> Machine<H> {
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
-        self.memory.polled(index, *slot as u16, ring.queue);
-        let mut nics = self.nics.nics();
-        let Nics { slots, books, .. } = &mut *nics;
-        slots[*slot].nic.polls(index as u16, ring, paddr - ring.bytes.start, t, books);
+        self.nics.nics().polls(&mut self.memory, (index, *slot), ring, paddr - ring.bytes.start, t);
     }
 
     /// Hands on what core `index` has stored to devices.

@@ -129,11 +129,8 @@ impl Cpu {
 
     /// It looks at entry `entry` of a ring that tells of packets.
     pub fn polls(&self, host: &mut Host, port: usize, ring: &Polled, entry: u32) {
-        host.memory.polled(self.index, port as u16, ring.queue);
-        let mut nics = host.nics.borrow_mut();
-        let Nics { slots, books, .. } = &mut *nics;
         let offset = u64::from(entry) * u64::from(ring.entry);
-        slots[port].nic.polls(self.index as u16, ring, offset, self.time(), books);
+        host.nics.borrow_mut().polls(&mut host.memory, (self.index, port), ring, offset, self.time());
     }
 
     /// It has looked at the same entry so many times more.

@@ -303,7 +303,7 @@ fn mark(e: &mut Engine, index: usize) {
         return;
     };
     e.run.machine.watch(index, &r.used);
-    // From here on nobody writes unseen what the models do not see.
+    // From here on nobody writes unseen what the models do not see: who takes it from the L1 disturbs.
     if !e.run.machine.rest(index, &r.unseen) {
         r.fail();
         return;
@@ -366,9 +366,6 @@ fn go_on(e: &mut Engine, index: usize) {
     let v = &mut e.vcpus[index];
     let r = &mut v.repeat;
     let Some(turn) = &r.turn else { return };
-    if !e.run.machine.rest(index, &r.unseen) {
-        return;
-    }
     let count = e.run.machine.turns_before(index, until, turn);
     if count == 0 {
         return;

@@ -162,15 +162,15 @@ impl Host {
     pub fn poll(&mut self, now: Ps, burst: u32) -> u32 {
         let from = self.next_descriptor();
         let taken = self.take(burst).len() as u32;
-        self.machine.memory.polled(0, 0, 0);
         // It looks once more, unless it has enough.
-        let Nics { slots, cards, books } = &mut *self.machine.nics.borrow_mut();
-        let polled = slots[0].nic.polled();
+        let nics = &mut *self.machine.nics.borrow_mut();
+        let polled = nics.slots[0].nic.polled();
         let size = u64::from(self.ring) * DESCRIPTOR;
         for look in 0..taken + u32::from(taken < burst) {
             let offset = (from - RX_RING + u64::from(look) * DESCRIPTOR) % size;
-            polled.iter().for_each(|ring| slots[0].nic.polls(0, ring, offset, now, books));
+            polled.iter().for_each(|ring| nics.polls(&mut self.machine.memory, (0, 0), ring, offset, now));
         }
+        let Nics { slots, cards, books } = nics;
         if taken > 0 {
             self.tails().into_iter().for_each(|store| {
                 slots[0].nic.store(now, store, &mut cards[0]);

@@ -122,7 +122,7 @@ pub fn look(e: &mut Engine, time: Ps) {
     drop(nics);
     e.boot = Boot::Plain;
     let inputs = e.run.stop_noting(!quiet).filter(|_| booting);
-    let state = inputs.map(|inputs| State::of(e, time, (inputs, quiet)));
+    let state = inputs.map(|inputs| State::of(e, time, inputs));
     if state.is_some() {
         e.turns.keeping = true;
         clock::stand_still(true);
@@ -131,7 +131,7 @@ pub fn look(e: &mut Engine, time: Ps) {
 }
 
 impl State {
-    fn of(e: &Engine, time: Ps, (inputs, quiet): (Inputs, bool)) -> Self {
+    fn of(e: &Engine, time: Ps, inputs: Inputs) -> Self {
         let (run, turns) = (&e.run, &e.turns);
         let nics = run.machine.nics.nics().slots.iter().map(|s| Function::of(&s.config)).collect();
         let control = run.control_device();
@@ -159,8 +159,8 @@ impl State {
             control: Function::of(&control.config),
             mark: control.mark,
             figures: control.figures.clone(),
+            quiet: inputs.quiet(),
             inputs,
-            quiet,
         }
     }
 

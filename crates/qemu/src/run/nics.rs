@@ -6,7 +6,7 @@ use crate::{clock, internals};
 use std::ffi::c_void;
 use wiretime_base::Ps;
 use wiretime_hw::machine::Hold;
-use wiretime_hw::nic::SharedRegisters;
+use wiretime_hw::nic::{SharedRegisters, Store};
 
 /// A NIC's interrupt pin in QEMU.
 pub struct Pin {
@@ -23,11 +23,12 @@ impl Default for Pin {
 impl Run {
     /// The guest has just written to `paddr` of the shared pages, `bytes` of them; the word there.
     pub fn device_page_store(&self, paddr: u64, bytes: u32) -> u32 {
-        self.machine.note_store(paddr, |nic, place| {
-            let pages = self.machine.nics.pages(nic);
-            let high = if bytes > 4 { pages.load(place.offset + 4) } else { 0 };
-            u64::from(high) << 32 | u64::from(pages.load(place.offset))
-        })
+        let Some((nic, place)) = self.machine.place(paddr) else { return 0 };
+        let pages = self.machine.nics.pages(nic);
+        let low = pages.load(place.offset);
+        let high = if bytes > 4 { pages.load(place.offset + 4) } else { 0 };
+        self.machine.note_store(nic, Store { place, value: u64::from(high) << 32 | u64::from(low) });
+        low
     }
 
     /// Whether there are doorbell pages of which each store counts.
