@@ -17,6 +17,10 @@
 
 enum { MARK = 0, SPARE = 8, FIGURE = 3, PAGE = 4096, LINE = 64, HUGE_PAGE = 2 << 20, SPREAD = 64 << 20, MAX = 64 };
 
+/* Small pages that follow each other, between places that do not: the tens that Linux's allocator gives on machines in use
+ * (Pham and others, CoLT, MICRO 2012). */
+enum { RUN = 16, SETTLED = 1 << 20 };
+
 static volatile uint32_t *control;
 
 struct job {
@@ -82,19 +86,19 @@ static void shuffled(uint32_t *order, size_t count)
     }
 }
 
-/* Small pages from all over SPREAD more memory than they take, as a kernel that has run for a while gives them: the first
- * free ones are those that were given back one by one. A fresh kernel's follow each other, and fill a physically indexed
+/* Small pages in runs from all over SPREAD more memory than they take, as a kernel that has run for a while gives them: the
+ * first free ones are those that were given back. A fresh kernel's all follow each other, and fill a physically indexed
  * cache evenly. */
 static char *scattered(size_t size)
 {
-    size_t pages = (size + SPREAD) / PAGE;
-    uint32_t *order = malloc(pages * sizeof(*order));
+    size_t runs = (size + SPREAD) / (RUN * PAGE);
+    uint32_t *order = malloc(runs * sizeof(*order));
     char *all = memory(size + SPREAD, 0), *p;
     if (!order)
         fail("malloc");
-    shuffled(order, pages);
-    for (size_t i = 0; i < size / PAGE; i++)
-        madvise(all + (size_t)order[i] * PAGE, PAGE, MADV_DONTNEED);
+    shuffled(order, runs);
+    for (size_t i = 0; i * RUN * PAGE < size; i++)
+        madvise(all + (size_t)order[i] * RUN * PAGE, RUN * PAGE, MADV_DONTNEED);
     free(order);
     p = memory(size, 0);
     munmap(all, size + SPREAD);
@@ -338,7 +342,8 @@ static uint64_t measure(struct job *j, uint64_t *count)
     }
     if (!strcmp(n, "random") || !strcmp(n, "random4k")) {
         uint64_t mask = (j->size - 1) & ~(uint64_t)(LINE - 1), reads = 20000 + j->size / LINE / 4;
-        random_reads(j->buffer, mask, 4 * reads);
+        /* Tree pseudo-LRU takes long to find out what nobody reads any more. */
+        random_reads(j->buffer, mask, 4 * reads + (j->size <= SETTLED ? 24 * j->size / LINE : 0));
         t = now();
         random_reads(j->buffer, mask, reads);
         *count = reads;

@@ -56,6 +56,18 @@ PrefetcherKind: TypeAlias = Literal["off", "next-line", "stride", "stream"]
 Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive", "mostly-exclusive"]
 
 
+class WriteStreaming(TypedDict):
+    """
+    Write streaming (Arm's name): stores that go on overwriting whole lines which the L1D does not have no longer read them.
+    """
+
+    after: str
+    zeroes_after: str
+    llc_after: str
+    memory_after: str
+    patience: int
+
+
 Beyond: TypeAlias = Literal["oldest", "memory"]
 
 
@@ -63,6 +75,9 @@ Stash: TypeAlias = Literal["none", "completions", "all"]
 
 
 DeviceReads: TypeAlias = Literal["share", "snapshot"]
+
+
+Refresh: TypeAlias = Literal["rank", "bank"]
 
 
 PagePolicy: TypeAlias = Literal["open", "closed"]
@@ -544,6 +559,8 @@ class CoreStats(TypedDict):
 
     instructions: int
     cycles: int
+    mop_cache_hits: int
+    mop_cache_misses: int
     branches: int
     branch_misses: int
     btb_misses: int
@@ -606,6 +623,7 @@ class PrivateStats(TypedDict):
     l1_dcache_store_misses: int
     l1_dcache_mshr_hits: int
     l1_dcache_write_backs: int
+    write_streamed_lines: int
     l2_accesses_code: int
     l2_accesses_load: int
     l2_accesses_store: int
@@ -964,6 +982,9 @@ class SharedCache(TypedDict):
     latency: str
     device_latency: str
     device_past_latency: str
+    mesh_columns: int
+    mesh_rows: int
+    mesh_hop: str
     banks: int
     bank_time: str
     port_time: str
@@ -1011,6 +1032,7 @@ class Dram(TypedDict):
     t_wtr_l: str
     t_rtw: str
     t_rtrs: str
+    refresh: Refresh
     t_rfc: str
     t_refi: str
     controller_latency: str
@@ -1342,6 +1364,10 @@ class Core(TypedDict):
     fetch_width: int
     fetch_queue_entries: int
     fetch_target_entries: int
+    mop_cache_entries: int
+    mop_cache_ways: int
+    decode_width: int
+    decode_latency: int
     dispatch_width: int
     commit_width: int
     rob_entries: int
@@ -1376,6 +1402,7 @@ class Platform(TypedDict):
     l1i: PrivateCache
     l1d: PrivateCache
     l2: Level2
+    write_streaming: WriteStreaming
     llc: SharedCache
     dram: Dram
     io: Io

@@ -37,6 +37,10 @@ mod testing {
 
     /// The core's own platform.
     pub fn platform() -> crate::params::Platform {
-        toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).unwrap()
+        let text = include_str!("../../../platforms/neoverse-n1.toml");
+        let mut platform: crate::params::Platform = toml::from_str(text).unwrap();
+        // Every slice of the cache as far as the others: times are exact.
+        (platform.llc.mesh_columns, platform.llc.mesh_rows) = (0, 0);
+        platform
     }
 }

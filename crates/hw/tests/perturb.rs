@@ -85,6 +85,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
         "index" => &["virtual", "physical"],
         "inclusion" => &["inclusive", "non-inclusive", "exclusive", "mostly-exclusive"],
         "page_policy" => &["open", "closed"],
+        "refresh" => &["rank", "bank"],
         "mapping" => &["group-interleaved", "row-contiguous"],
         "dca_beyond" => &["oldest", "memory"],
         "device_reads" => &["share", "snapshot"],

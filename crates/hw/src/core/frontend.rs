@@ -1,6 +1,7 @@
 //! The front end: fetch in groups through ITLB and L1I, redirects by branches, barriers and exceptions.
 
 use super::branch::Outcome;
+use super::mop_cache::Found;
 use super::pipeline::Core;
 use super::stall::StallCause;
 use super::tlb::Walker;
@@ -12,6 +13,7 @@ impl Core {
     /// Dispatch goes on at `t` at the earliest, elsewhere.
     pub(super) fn redirect(&mut self, t: Cycles, cause: StallCause) {
         self.ahead.restart(t);
+        self.restarted = true;
         self.turn(t, cause);
     }
 
@@ -33,6 +35,18 @@ impl Core {
         } else {
             self.fetch += Cycles(1);
         }
+        match self.mops.fetch(pc, self.restarted) {
+            Found::None => {}
+            Found::Hit => self.stats.mop_cache_hits += 1,
+            Found::Miss(more) => {
+                self.stats.mop_cache_misses += 1;
+                if more > Cycles::ZERO {
+                    self.fetch += more;
+                    self.fetch_cause = StallCause::Fetch;
+                }
+            }
+        }
+        self.restarted = false;
         // It waits while the queue to dispatch is full.
         let floor = self.cycle().saturating_sub(self.fetch_ahead);
         if floor > self.fetch {

@@ -1,7 +1,7 @@
 //! Core models: micro-operations in, time out.
 //!
 //! - `uop`: what a core knows of an instruction.
-//! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects; `dispatch`: where it waits.
+//! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects, `ahead` and `mop_cache` in it; `dispatch`: where it waits.
 //! - `access`: loads, stores, devices.
 //! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go; `stages`: when each instruction was where.
@@ -13,6 +13,7 @@ mod branch;
 mod dispatch;
 mod entries;
 mod frontend;
+mod mop_cache;
 mod pipeline;
 mod ports;
 mod position;

@@ -10,6 +10,7 @@ use super::access::{DeviceAccess, MemEvent};
 use super::ahead::Ahead;
 use super::branch::Predictor;
 use super::entries::Entries;
+use super::mop_cache::MopCache;
 use super::ports::{IssueQueue, Ports};
 use super::position::Position;
 use super::stages::{StageTrace, Stages};
@@ -42,6 +43,8 @@ stats! {
     pub struct CoreStats {
         instructions: "instructions", "instructions timed";
         cycles: "cycles", "cycles of dispatch time, idle time apart";
+        mop_cache_hits: "groups", "groups of instructions fetched from the MOP cache";
+        mop_cache_misses: "groups", "groups that it had not";
         branches: "branches", "branches";
         branch_misses: "branches", "mispredicted branches";
         btb_misses: "branches", "taken branches whose target came from decode";
@@ -84,6 +87,9 @@ pub struct Core {
     pub(super) fetch_cause: StallCause,
     pub(super) fetched_line: u64,
     pub(super) new_group: bool,
+    /// Fetch begins anew where prediction had not known of.
+    pub(super) restarted: bool,
+    pub(super) mops: MopCache,
     pub(super) ahead: Ahead,
     /// How long before the current cycle a line may have been asked for.
     pub(super) ahead_most: Cycles,
@@ -161,6 +167,8 @@ impl Core {
             fetch_cause: StallCause::Fetch,
             fetched_line: u64::MAX,
             new_group: true,
+            restarted: true,
+            mops: MopCache::new(p),
             ahead: Ahead::new(p.fetch_target_entries),
             // What has been reached is forgotten as much later: half of it is enough for any queue.
             ahead_most: clock.cycle_at_or_after(BEHIND) / 2,

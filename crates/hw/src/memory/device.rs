@@ -22,7 +22,7 @@ impl MemorySystem {
             let t = if ways > 0 { self.shared.crossbar.device_writes(t) } else { t };
             let at_bank = self.shared.bank(line, t);
             // Visible once the point of coherence has it.
-            let looked = at_bank + self.device_latency(ways > 0);
+            let looked = at_bank + self.device_latency(line, ways > 0);
             visible = visible.max(looked);
             if ways == 0 {
                 self.shared.drop_line(line);
@@ -49,9 +49,9 @@ impl MemorySystem {
     }
 
     /// From the bank to what lies behind, or past it.
-    fn device_latency(&self, by_llc: bool) -> Ps {
+    fn device_latency(&self, line: u64, by_llc: bool) -> Ps {
         if by_llc {
-            self.shared.device_latency
+            self.shared.device_latency(line)
         } else {
             self.shared.device_past_latency
         }
@@ -93,7 +93,7 @@ impl MemorySystem {
             self.shared.stats.dma_reads += 1;
             let t = if by_llc { self.shared.crossbar.enter(Entry::Request, t) } else { t };
             let at_bank = self.shared.bank(line, t);
-            let looked = at_bank + self.shared.device_latency;
+            let looked = at_bank + self.shared.device_latency(line);
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
                 let (arrives, state) = (looked.max(self.shared.llc.ready(at)), self.shared.llc.state(at));
@@ -105,7 +105,7 @@ impl MemorySystem {
                 self.shared.stats.dma_read_hits += 1;
                 done = done.max(looked + self.shared.snoop_latency);
             } else {
-                let missed = at_bank + self.device_latency(by_llc);
+                let missed = at_bank + self.device_latency(line, by_llc);
                 done = done.max(self.shared.dram.read(line, missed, Requester::Device(by)));
             }
         }

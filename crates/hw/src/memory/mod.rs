@@ -11,6 +11,7 @@ mod crossbar;
 mod device;
 mod dram;
 mod marks;
+mod mesh;
 mod mshr;
 mod object;
 mod pollers;
@@ -18,6 +19,7 @@ mod prefetch;
 mod private;
 mod share;
 mod shared;
+mod streaming;
 
 pub use dram::{Dram, DramStats};
 pub use object::{Object, ObjectStats, Objects};
@@ -105,7 +107,7 @@ impl Level {
 /// So many bits of a line's number that nearly always tell it from others: Fibonacci hashing (Knuth, The Art of Computer
 /// Programming 3, section 6.4).
 #[inline]
-fn spread(line: u64, bits: u32) -> u64 {
+pub(crate) fn spread(line: u64, bits: u32) -> u64 {
     line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)
 }
 
@@ -199,7 +201,7 @@ impl MemorySystem {
     pub(crate) fn repeat(&mut self, i: usize, counted: &PrivateStats, uses: [u32; 2]) {
         let p = &mut self.private[i];
         p.stats = p.stats.plus(counted);
-        p.repeat(uses);
+        p.repeat(uses, counted.l1_dcache_stores);
     }
 
     /// Counters of what is shared.

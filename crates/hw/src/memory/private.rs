@@ -1,12 +1,14 @@
 //! The caches of one core: L1I, L1D, L2, with their prefetchers.
 //!
-//! Left out: banks of the L1D (the load pipes bound it), write-back buffers, write-streaming without allocation (a
-//! long memset reads what it overwrites).
+//! Left out: banks of the L1D (the load pipes bound it), write-back buffers.
+
+mod stores;
 
 use super::cache::{self, Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
 use super::marks::Marks;
 use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
+use super::streaming::Streaming;
 use super::{Address, Level, MemorySystem, LINE};
 use crate::params::{CacheIndex, Inclusion, Platform};
 use crate::requester::CoreAccess;
@@ -25,6 +27,7 @@ stats! {
         l1_dcache_store_misses: "accesses", "of these, misses";
         l1_dcache_mshr_hits: "accesses", "loads and stores to a line that was on its way";
         l1_dcache_write_backs: "lines", "dirty lines that left the L1D";
+        write_streamed_lines: "lines", "lines that streams of stores wrote past the L1D, without reading them";
         l2_accesses_code: "lines", "L2 accesses by instruction fetch";
         l2_accesses_load: "lines", "L2 accesses by loads";
         l2_accesses_store: "lines", "L2 accesses by stores";
@@ -65,6 +68,7 @@ pub(super) struct Private {
     l1i_prefetcher: Prefetcher,
     l1d_prefetcher: Prefetcher,
     l2_prefetcher: Prefetcher,
+    streaming: Streaming,
     pub port: Calendar<Ps>,
     pub stats: PrivateStats,
     /// Accesses that found their line in L1 but not at rest (on its way, or with a state to be changed), and watched lines
@@ -95,6 +99,7 @@ impl Private {
             l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
             l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
             l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
+            streaming: Streaming::new(&p.write_streaming),
             port: Calendar::default(),
             stats: PrivateStats::default(),
             unrest: 0,
@@ -131,8 +136,9 @@ impl Private {
         [self.l1i.uses(), self.l1d.uses()]
     }
 
-    /// The same lines were used, in the same order, so many times more.
-    pub fn repeat(&mut self, uses: [u32; 2]) {
+    /// The same lines were used, in the same order, so many times more, and stored to so often.
+    pub fn repeat(&mut self, uses: [u32; 2], stores: u64) {
+        self.streaming.hit(stores);
         self.l1i.pass(uses[0]);
         self.l1d.pass(uses[1]);
     }
@@ -264,7 +270,7 @@ impl MemorySystem {
         match self.shared.contention.access(i, line, self.clock.at(t)) {
             Some(true) => {
                 self.private[i].stats.snoop_hits += 1;
-                self.clock.cycle_at_or_after(self.shared.latency + self.shared.snoop_latency)
+                self.clock.cycle_at_or_after(self.shared.latency(i, line) + self.shared.snoop_latency)
             }
             Some(false) => Cycles::ZERO,
             None => {
@@ -275,71 +281,14 @@ impl MemorySystem {
         }
     }
 
-    /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
-    #[inline]
-    pub fn store(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
-        let address = address.into();
-        let line = address.line();
-        let p = &mut self.private[i];
-        p.stats.l1_dcache_stores += 1;
-        let place = address.place(p.l1d_bits);
-        if let Some(at) = p.l1d.touch(place) {
-            let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
-            if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
-                return (t + Cycles(1), Level::L1);
-            }
-            p.unrest += 1;
-            if state & EXCLUSIVE != 0 {
-                p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
-                if state & CONTENDED != 0 {
-                    let extra = self.contend(i, at, line, t);
-                    if extra > Cycles::ZERO {
-                        return (ready.max(t + Cycles(1)) + extra, Level::Snoop);
-                    }
-                    return (ready.max(t + Cycles(1)), Level::L1);
-                }
-                return if ready > t + Cycles(1) { (ready, p.l1d.level(at)) } else { (t + Cycles(1), Level::L1) };
-            }
-            return self.upgrade(i, at, line, t);
-        }
-        p.stats.l1_dcache_store_misses += 1;
-        self.l1d_miss(i, place, 0, t, CoreAccess::Store)
-    }
-
-    /// A store of a whole line: gains ownership without reading memory.
-    pub fn zero_line(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
-        let address = address.into();
-        let line = address.line();
-        let p = &mut self.private[i];
-        p.stats.l1_dcache_stores += 1;
-        p.unrest += 1;
-        let place = address.place(p.l1d_bits);
-        if let Some(at) = p.l1d.touch(place) {
-            if p.l1d.state(at) & EXCLUSIVE != 0 {
-                p.l1d.set_state(at, DIRTY | EXCLUSIVE);
-                return (t + Cycles(1), Level::L1);
-            }
-        }
-        p.remove_l1d(line);
-        p.l2.remove(line);
-        let now = self.clock.at(t);
-        let asked = self.take_from_others(i, line, true, now).any;
-        self.shared.drop_line(line);
-        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
-        self.shared.entered(i, line);
-        self.fill_l2(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
-        self.fill_l1d(i, place, done, Level::L2, DIRTY | EXCLUSIVE, t);
-        (done, Level::L2)
-    }
-
     fn snoop_cycles(&self) -> Cycles {
         self.clock.cycle_at_or_after(self.shared.snoop_latency)
     }
 
     /// What a store waits for that has a shared copy.
-    fn permission(&self) -> Cycles {
+    fn permission(&self, i: usize, line: u64) -> Cycles {
         match self.shared.inclusion {
-            Inclusion::MostlyExclusive => self.clock.cycle_at_or_after(self.shared.latency),
+            Inclusion::MostlyExclusive => self.clock.cycle_at_or_after(self.shared.latency(i, line)),
             _ => self.snoop_cycles(),
         }
     }
@@ -417,6 +366,7 @@ impl MemorySystem {
     fn l1d_miss(&mut self, i: usize, place: u64, pc: u64, t: Cycles, who: CoreAccess) -> (Cycles, Level) {
         let line = cache::line_at(place);
         let p = &mut self.private[i];
+        p.streaming.end(place);
         if p.l1d_bits != 0 {
             // Under another virtual address it may be in another set: a line is in the L1D once.
             if let Some(state) = p.remove_l1d(line) {
@@ -430,7 +380,7 @@ impl MemorySystem {
             if state & EXCLUSIVE == 0 {
                 let now = self.clock.at(start);
                 self.take_from_others(i, line, true, now);
-                ready += self.permission();
+                ready += self.permission(i, line);
             }
             state = EXCLUSIVE | DIRTY;
             self.mark_owned(i, line);
@@ -459,21 +409,6 @@ impl MemorySystem {
             self.private[i].l1d_mshrs.hold(t, ready);
             self.fill_l1d(i, cache::beside(place, line), ready, level, state | PREFETCHED, t);
         }
-    }
-
-    /// A store to a line that others may share, `at` in the L1D.
-    fn upgrade(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> (Cycles, Level) {
-        let now = self.clock.at(t);
-        let shared = self.take_from_others(i, line, true, now).any;
-        let p = &mut self.private[i];
-        let mut done = t + Cycles(1);
-        let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
-        p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
-        done = done.max(p.l1d.ready(at));
-        self.mark_owned(i, line);
-        // Even where nobody has it, the permission comes from the LLC's directory.
-        let wait = self.shared.latency + if shared { self.shared.snoop_latency } else { Ps::ZERO };
-        (done + self.clock.cycle_at_or_after(wait), Level::Snoop)
     }
 
     fn mark_owned(&mut self, i: usize, line: u64) {

@@ -2,12 +2,13 @@
 //!
 //! Coherence: a line is in any number of private caches when clean, in one when it may be written. The directory knows
 //! exactly who has it (a snoop filter that never overflows); any help from another core costs one latency. Left out:
-//! the shape of the interconnect, and what its messages cost each other.
+//! what messages on the interconnect cost each other.
 
 use super::cache::{Cache, Victim, DIRTY, DMA, EXCLUSIVE, SHARE};
 use super::contention::Contention;
 use super::crossbar::{Crossbar, Entry};
 use super::dram::Dram;
+use super::mesh::Mesh;
 use super::mshr::Mshrs;
 use super::share::Share;
 use super::{Level, MemorySystem};
@@ -53,11 +54,10 @@ pub(super) struct LastLevel {
     pub dram: Dram,
     /// Something has been booked since what is over was last forgotten.
     booked: bool,
-    pub latency: Ps,
-    pub device_latency: Ps,
+    mesh: Mesh,
     pub device_past_latency: Ps,
     bank_time: Ps,
-    port_time: Ps,
+    pub port_time: Ps,
     pub snoop_latency: Ps,
     pub inclusion: Inclusion,
     pub dca_ways: usize,
@@ -79,8 +79,7 @@ impl LastLevel {
             mshrs: Mshrs::new(p.llc.mshrs),
             dram: Dram::new(&p.dram),
             booked: false,
-            latency: p.llc.latency.ps(),
-            device_latency: p.llc.device_latency.ps(),
+            mesh: Mesh::new(p, cores),
             device_past_latency: p.llc.device_past_latency.ps(),
             bank_time: p.llc.bank_time.ps(),
             port_time: p.llc.port_time.ps(),
@@ -116,11 +115,29 @@ impl LastLevel {
         }
     }
 
+    /// The bank of a line: a slice of the cache.
+    #[inline]
+    fn slice(&self, line: u64) -> usize {
+        (line ^ line >> 9) as usize & (self.banks.len() - 1)
+    }
+
+    /// From core `i` asking for `line` to the answer.
+    #[inline]
+    pub fn latency(&self, i: usize, line: u64) -> Ps {
+        self.mesh.core(i, self.slice(line))
+    }
+
+    /// The same of a device.
+    #[inline]
+    pub fn device_latency(&self, line: u64) -> Ps {
+        self.mesh.device(self.slice(line))
+    }
+
     /// When a bank serves a request for `line` that comes at `t`.
     #[inline]
     pub fn bank(&mut self, line: u64, t: Ps) -> Ps {
         self.booked = true;
-        let bank = (line ^ line >> 9) as usize & (self.banks.len() - 1);
+        let bank = self.slice(line);
         self.banks[bank].reserve(t, self.bank_time)
     }
 
@@ -195,7 +212,7 @@ impl MemorySystem {
         let write = who == CoreAccess::Store;
         let s = &mut self.shared;
         if let Some(at) = s.llc.touch(line) {
-            let (arrives, old) = ((t + s.latency).max(s.llc.ready(at)), s.llc.state(at));
+            let (arrives, old) = ((t + s.latency(i, line)).max(s.llc.ready(at)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
             let shared = self.take_from_others(i, line, write, t).any;
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
@@ -224,11 +241,11 @@ impl MemorySystem {
         if self.shared.supplied(copies) {
             self.private[i].stats.snoop_hits += 1;
             let state = if write { EXCLUSIVE | DIRTY } else { 0 };
-            return (t + self.shared.latency + self.shared.snoop_latency, Level::Snoop, state);
+            return (t + self.shared.latency(i, line) + self.shared.snoop_latency, Level::Snoop, state);
         }
         self.objects.missed(line, who == CoreAccess::Fetch, true);
         let s = &mut self.shared;
-        let looked = t + s.latency;
+        let looked = t + s.latency(i, line);
         let start = s.mshrs.ready(looked);
         s.stats.llc_mshr_full_ps += (start - looked).0;
         let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });

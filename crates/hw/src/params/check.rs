@@ -35,6 +35,11 @@ impl Platform {
         geometry("l1d", self.l1d.size, self.l1d.ways, false)?;
         geometry("l2", self.l2.size, self.l2.ways, false)?;
         geometry("llc", self.llc.size, self.llc.ways, self.llc.hashed)?;
+        rule((self.llc.mesh_columns > 0) == (self.llc.mesh_rows > 0), || {
+            let rule =
+                format!("a mesh has columns and rows, or neither; llc.mesh_columns is {}", self.llc.mesh_columns);
+            Invalid::new("llc.mesh_rows", self.llc.mesh_rows, rule)
+        })?;
         rule(self.llc.dca_ways <= self.llc.ways, || {
             Invalid::new("llc.dca_ways", self.llc.dca_ways, format!("at most llc.ways, {}", self.llc.ways))
         })?;
@@ -75,6 +80,18 @@ impl Platform {
     fn check_core(&self) -> Result<(), Invalid> {
         let (core, p) = (&self.core, &self.core.predictor);
         sets("core.predictor.btb", p.btb_entries, p.btb_ways)?;
+        rule(core.decode_width <= core.fetch_width, || {
+            Invalid::new(
+                "core.decode_width",
+                core.decode_width,
+                format!("at most core.fetch_width, {}", core.fetch_width),
+            )
+        })?;
+        let lines = core.fetch_width.next_power_of_two() * core.mop_cache_ways;
+        rule(core.mop_cache_entries % lines == 0, || {
+            let rule = format!("a multiple of {lines}: lines of core.fetch_width, core.mop_cache_ways a set");
+            Invalid::new("core.mop_cache_entries", core.mop_cache_entries, rule)
+        })?;
         if core.tlb.l2_entries > 0 {
             sets("core.tlb.l2", core.tlb.l2_entries, core.tlb.l2_ways)?;
         }

@@ -31,6 +31,18 @@ pub struct Core {
     /// Lines that branch prediction runs ahead of fetch, asking for each (a fetch target queue); 0: fetch asks for itself.
     #[schemars(range(min = 0, max = 256), extend("unit" = "lines"))]
     pub fetch_target_entries: u32,
+    /// Decoded instructions that are kept (Arm's MOP cache); 0: all are decoded, `fetch_width` of them a cycle.
+    #[schemars(range(min = 0, max = 65_536), extend("unit" = "instructions"))]
+    pub mop_cache_entries: u32,
+    /// Its associativity, of lines of `fetch_width` instructions.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "ways"))]
+    pub mop_cache_ways: u32,
+    /// Instructions decoded a cycle of those that it has not; in force with `mop_cache_entries`.
+    #[schemars(range(min = 1, max = 16), extend("unit" = "instructions/cycle"))]
+    pub decode_width: u32,
+    /// What they add to a redirection beside `mispredict_penalty`; in force with `mop_cache_entries`.
+    #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]
+    pub decode_latency: u32,
     /// Instructions renamed and dispatched a cycle (in-order: issued a cycle).
     #[schemars(range(min = 1, max = 16), extend("unit" = "instructions/cycle"))]
     pub dispatch_width: u32,

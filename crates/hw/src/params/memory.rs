@@ -124,6 +124,23 @@ pub struct Level2 {
     pub interval: u32,
 }
 
+/// Write streaming (Arm's name): stores that go on overwriting whole lines which the L1D does not have no longer read them.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteStreaming {
+    /// Bytes in a row after which lines are written to the L2; 0: never.
+    pub after: Bytes,
+    /// The same where instructions zero whole lines.
+    pub zeroes_after: Bytes,
+    /// Bytes after which they go to the last-level cache, past the L2; 0: never.
+    pub llc_after: Bytes,
+    /// Bytes after which they go to memory, past all caches; 0: never.
+    pub memory_after: Bytes,
+    /// Stores between two lines of a stream that may find theirs in the L1D; with more, the stream has ended.
+    #[schemars(range(min = 0, max = 65_536), extend("unit" = "stores"))]
+    pub patience: u32,
+}
+
 /// What a DMA write does that finds its share of the cache taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -167,12 +184,20 @@ pub struct SharedCache {
     pub ways: u32,
     /// Sets are chosen by a hash of the address; their number then need not be a power of two.
     pub hashed: bool,
-    /// From an L2 miss to the line's arrival in the core, on a hit.
+    /// From an L2 miss to the line's arrival in the core, on a hit; with a mesh, the mean.
     pub latency: Duration,
     /// From a device's access, the I/O path behind it, to this cache's answer.
     pub device_latency: Duration,
     /// The same to the memory controller, of an access that no cache allocates or answers (see `dca_ways`).
     pub device_past_latency: Duration,
+    /// Columns of the mesh that its banks and the cores are spread over; 0: all are as far from each other.
+    #[schemars(range(min = 0, max = 32), extend("unit" = "tiles"))]
+    pub mesh_columns: u32,
+    /// Rows of it.
+    #[schemars(range(min = 0, max = 32), extend("unit" = "tiles"))]
+    pub mesh_rows: u32,
+    /// One way from a tile to the next.
+    pub mesh_hop: Duration,
     /// Banks, interleaved by line; a power of two.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "banks", "power_of_two" = true))]
     pub banks: u32,
@@ -219,6 +244,16 @@ pub enum PagePolicy {
     Open,
     /// It is closed at once.
     Closed,
+}
+
+/// What is refreshed at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refresh {
+    /// All banks of a rank.
+    Rank,
+    /// One bank, the others go on (LPDDR's per-bank refresh).
+    Bank,
 }
 
 /// Where lines are that follow each other in one channel.
@@ -292,9 +327,11 @@ pub struct Dram {
     pub t_rtw: Duration,
     /// Data bus idle between data of two ranks.
     pub t_rtrs: Duration,
-    /// Refresh of a rank.
+    /// What is refreshed at a time.
+    pub refresh: Refresh,
+    /// One refresh.
     pub t_rfc: Duration,
-    /// Between refreshes of a rank.
+    /// Between refreshes of the same rank or bank.
     pub t_refi: Duration,
     /// Controller, interconnect and PHY, both ways.
     pub controller_latency: Duration,

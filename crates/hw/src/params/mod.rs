@@ -14,7 +14,7 @@ pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, 
 pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie, Walks};
 pub use memory::{
     Beyond, CacheIndex, DeviceReads, Dram, Inclusion, Level2, Mapping, PagePolicy, Prefetcher, PrefetcherKind,
-    PrivateCache, Replacement, SharedCache, Stash,
+    PrivateCache, Refresh, Replacement, SharedCache, Stash, WriteStreaming,
 };
 pub use mlx5::Mlx5;
 pub use qdma::{Qdma, UserLogic};
@@ -42,6 +42,8 @@ pub struct Platform {
     pub l1d: PrivateCache,
     /// Level-2 cache of each core.
     pub l2: Level2,
+    /// What long runs of stores do.
+    pub write_streaming: WriteStreaming,
     /// Last-level (system-level) cache, shared by all cores and by DMA.
     pub llc: SharedCache,
     /// Main memory.

@@ -7,13 +7,13 @@
 //! in any order of time. Against FR-FCFS, whole batches of row hits do not overtake an older conflict: rows switch more
 //! often under mixed load. An access that is entered late and closes a row under one that was booked for later opens that
 //! one's row again in time, or comes behind it. A read of a line whose write waits is answered by the queue. Left out: power-down, command bus,
-//! per-bank refresh, ECC.
+//! that some devices refresh banks in pairs, ECC.
 
 mod bank;
 mod timing;
 mod writes;
 
-use crate::params::{self, Mapping, PagePolicy};
+use crate::params::{self, Mapping, PagePolicy, Refresh};
 use crate::requester::{CoreAccess, DmaRequester, Requester};
 use bank::{Bank, Booked, Commands, Use};
 use timing::{Command, Near, Timing};
@@ -149,7 +149,7 @@ pub struct Dram {
     order: Vec<u64>,
     /// How far any command's constraints reach.
     reach: Ps,
-    /// The refresh interval that each rank was last used in, and when it begins: most accesses are in the same one.
+    /// The refresh interval that each unit of refresh was last used in, and when it begins: most accesses are in the same one.
     intervals: Vec<(u64, Ps)>,
     /// Counters.
     pub stats: DramStats,
@@ -178,7 +178,7 @@ impl Dram {
             p: p.clone(),
             stats: DramStats::default(),
         };
-        dram.intervals = (0..p.ranks as usize).map(|rank| dram.interval(rank, Ps::ZERO)).collect();
+        dram.intervals = (0..dram.units() as usize).map(|unit| dram.interval(unit, Ps::ZERO)).collect();
         dram
     }
 
@@ -198,29 +198,46 @@ impl Dram {
         self.split.place(line)
     }
 
-    /// The refresh interval of `rank` that `t` is in, and when the rank can be used at or after `t`.
+    /// What is refreshed at a time: ranks, or banks.
+    fn units(&self) -> u32 {
+        match self.p.refresh {
+            Refresh::Rank => self.p.ranks,
+            Refresh::Bank => self.p.ranks * self.p.banks,
+        }
+    }
+
+    /// The unit of refresh of a place.
     #[inline]
-    fn refreshed(&self, rank: usize, t: Ps) -> (u64, Ps) {
-        let (mut interval, mut begin) = self.intervals[rank];
+    fn unit(&self, place: Place) -> usize {
+        match self.p.refresh {
+            Refresh::Rank => place.rank,
+            Refresh::Bank => place.bank,
+        }
+    }
+
+    /// The refresh interval of a unit that `t` is in, and when the unit can be used at or after `t`.
+    #[inline]
+    fn refreshed(&self, unit: usize, t: Ps) -> (u64, Ps) {
+        let (mut interval, mut begin) = self.intervals[unit];
         if t.wrapping_sub(begin) >= self.p.t_refi.ps() {
-            (interval, begin) = self.interval(rank, t);
+            (interval, begin) = self.interval(unit, t);
         }
         (interval, t + self.p.t_rfc.ps().saturating_sub(t.wrapping_sub(begin)))
     }
 
-    /// The interval that `t` is in and when it begins. Ranks are refreshed in turn.
-    fn interval(&self, rank: usize, t: Ps) -> (u64, Ps) {
+    /// The interval that `t` is in and when it begins. Units are refreshed in turn.
+    fn interval(&self, unit: usize, t: Ps) -> (u64, Ps) {
         let refi = self.p.t_refi.ps();
-        let turn = rank as u64 * refi / u64::from(self.p.ranks);
+        let turn = unit as u64 * refi / u64::from(self.units());
         let interval = (t + refi - turn) / refi;
         // The first may have begun before power-on.
         (interval, (interval * refi + turn).wrapping_sub(refi))
     }
 
     /// When the refresh that begins an interval is over.
-    fn refresh_over(&self, rank: usize, interval: u64) -> Ps {
+    fn refresh_over(&self, unit: usize, interval: u64) -> Ps {
         let (refi, rfc) = (self.p.t_refi.ps(), self.p.t_rfc.ps());
-        (interval * refi + rank as u64 * refi / u64::from(self.p.ranks)).saturating_sub(refi) + rfc
+        (interval * refi + unit as u64 * refi / u64::from(self.units())).saturating_sub(refi) + rfc
     }
 
     /// Reads a line that misses in the LLC at `t`; returns when it arrives.
@@ -258,7 +275,7 @@ impl Dram {
     /// one. `None` for any other.
     #[inline]
     fn hit(&mut self, place: Place, t: Ps, command: Command) -> Option<Ps> {
-        let (epoch, begin) = self.intervals[place.rank];
+        let (epoch, begin) = self.intervals[self.unit(place)];
         let since = t.wrapping_sub(begin);
         if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() || self.closed() {
             return None;
@@ -285,20 +302,21 @@ impl Dram {
 
     fn schedule_any(&mut self, place: Place, t: Ps, command: Command) -> Ps {
         let (mut t, mut refreshes) = (t, 0);
-        if t.wrapping_sub(self.intervals[place.rank].1) >= self.p.t_refi.ps() {
-            self.intervals[place.rank] = self.interval(place.rank, t);
+        let unit = self.unit(place);
+        if t.wrapping_sub(self.intervals[unit].1) >= self.p.t_refi.ps() {
+            self.intervals[unit] = self.interval(unit, t);
         }
         let (found, reopened) = loop {
-            let (epoch, free) = self.refreshed(place.rank, t);
+            let (epoch, free) = self.refreshed(unit, t);
             t = free;
             let bank = &self.channels[place.channel].banks[place.bank];
             let before = bank.until(t);
             let mut found = self.first(place, t, bank.last_of(before), epoch, command);
             found.precharge = bank.precharge(&found);
             // Rows are closed when a refresh begins: what does not come to its end before waits for the refresh.
-            let (end, _) = self.refreshed(place.rank, found.precharge + self.closes() - Ps(1));
+            let (end, _) = self.refreshed(unit, found.precharge + self.closes() - Ps(1));
             if end != epoch && refreshes < REFRESHES {
-                (t, refreshes) = (self.refresh_over(place.rank, end), refreshes + 1);
+                (t, refreshes) = (self.refresh_over(unit, end), refreshes + 1);
                 continue;
             }
             // What is booked for later in this bank keeps its place.
@@ -404,7 +422,7 @@ impl Dram {
         tries.map(|from| activations.first_activate(place.booked(Command::Activate, from.max(earliest)), timing)).find(
             |&at| {
                 let open = Use { precharge: at + after(Command::Activate, Command::Precharge), ..*next };
-                let (end, _) = self.refreshed(place.rank, open.precharge + self.closes() - Ps(1));
+                let (end, _) = self.refreshed(self.unit(place), open.precharge + self.closes() - Ps(1));
                 let room = || follows.is_none_or(|u| open.leaves_room_for(u, self.closes()));
                 at <= latest && end == next.epoch && room()
             },
@@ -557,6 +575,21 @@ mod tests {
         let t = 10 * p.t_refi.ps();
         let base = p.controller_latency.ps() + p.t_cl.ps() + d.p.burst() + p.t_rcd.ps();
         assert_eq!(read(&mut d, 0, t), base + p.t_rfc.ps() - p.controller_latency.ps() / 2);
+    }
+
+    #[test]
+    fn refresh_of_a_bank_stops_no_other() {
+        let mut p = platform().dram;
+        (p.refresh, p.channels, p.ranks) = (Refresh::Bank, 1, 1);
+        let mut d = Dram::new(&p);
+        // The first bank's turn comes when an interval begins.
+        let t = p.t_refi.ps() * 20;
+        let of = |d: &Dram, bank: usize| (0..).find(|&line| d.place(line).bank == bank).expect("a line");
+        let opened = p.t_rcd.ps();
+        let (first, other) = (of(&d, 0), of(&d, p.banks as usize / 2));
+        let (first, other) = (d.place(first), d.place(other));
+        assert_eq!(d.schedule(other, t, Command::Read), t + opened);
+        assert!(d.schedule(first, t, Command::Read) >= t + p.t_rfc.ps() + opened);
     }
 
     #[test]
@@ -899,8 +932,10 @@ mod tests {
                     let closing = near == Near::Bank && one.command != Command::Activate && two.command == Command::Activate;
                     let closing = if closing { after(one.command, Command::Precharge) + d.closes() } else { Ps::ZERO };
                     let allowed = one.time + after(one.command, two.command).max(closing);
-                    // A refresh in between closes all rows: what the bank did before it does not matter.
-                    let refreshed = d.refreshed(usize::from(one.rank), one.time).0 != d.refreshed(usize::from(one.rank), two.time).0;
+                    // A refresh in between closes rows: what its banks did before it does not matter.
+                    let unit = usize::from(if p.refresh == Refresh::Rank { one.rank } else { one.bank });
+                    let together = p.refresh == Refresh::Rank || near == Near::Bank;
+                    let refreshed = together && d.refreshed(unit, one.time).0 != d.refreshed(unit, two.time).0;
                     prop_assert!(two.time >= allowed || refreshed, "{one:?} {two:?}");
                 }
                 if one.command == Command::Activate {

@@ -1,0 +1,192 @@
+//! Stores of a core: into lines that it owns, for the permission to write others, and in streams.
+
+use super::super::cache::{CONTENDED, DIRTY, EXCLUSIVE, PREFETCHED};
+use super::super::streaming::Target;
+use super::super::{Address, Level, MemorySystem};
+use crate::requester::CoreAccess;
+use wiretime_base::{Cycles, Ps};
+
+impl MemorySystem {
+    /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
+    #[inline]
+    pub fn store(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let line = address.line();
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_stores += 1;
+        let place = address.place(p.l1d_bits);
+        let before = p.streaming.last();
+        let follows = p.streaming.follows(address);
+        if let Some(at) = p.l1d.touch(place) {
+            let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
+            if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
+                p.streaming.hit(1);
+                return (t + Cycles(1), Level::L1);
+            }
+            p.unrest += 1;
+            if state & EXCLUSIVE != 0 {
+                p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
+                if state & CONTENDED != 0 {
+                    let extra = self.contend(i, at, line, t);
+                    if extra > Cycles::ZERO {
+                        return (ready.max(t + Cycles(1)) + extra, Level::Snoop);
+                    }
+                    return (ready.max(t + Cycles(1)), Level::L1);
+                }
+                return if ready > t + Cycles(1) { (ready, p.l1d.level(at)) } else { (t + Cycles(1), Level::L1) };
+            }
+            return self.upgrade(i, at, line, t);
+        }
+        if p.streaming.writes(place) {
+            p.unrest += 1;
+            return (t + Cycles(1), Level::L1);
+        }
+        p.stats.l1_dcache_store_misses += 1;
+        let miss = p.streaming.missed(address, place, before, follows);
+        if let Some(broken) = miss.broken {
+            self.l1d_miss(i, broken, 0, t, CoreAccess::Store);
+        }
+        match miss.target {
+            Target::L1 => self.l1d_miss(i, place, 0, t, CoreAccess::Store),
+            target => self.stream(i, line, target, t),
+        }
+    }
+
+    /// A line comes into the L2 as it is to be from now on, whatever it was; returns when.
+    fn overwrite(&mut self, i: usize, line: u64, t: Cycles) -> Cycles {
+        let p = &mut self.private[i];
+        p.remove_l1d(line);
+        p.l2.remove(line);
+        let now = self.clock.at(t);
+        let asked = self.take_from_others(i, line, true, now).any;
+        self.shared.drop_line(line);
+        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
+        self.shared.entered(i, line);
+        self.fill_l2(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        done
+    }
+
+    /// A line is overwritten without being read, and is not in the L1D afterwards. Returns when a store of it has found room to be
+    /// gathered in.
+    fn stream(&mut self, i: usize, line: u64, target: Target, t: Cycles) -> (Cycles, Level) {
+        let p = &mut self.private[i];
+        p.stats.write_streamed_lines += 1;
+        let start = p.l1d_mshrs.ready(t);
+        let (done, level) = if target == Target::L2 || p.l2.find(line).is_some() {
+            let bank = line as usize & (p.l2_banks.len() - 1);
+            let passed = p.l2_banks[bank].pass(start);
+            (self.overwrite(i, line, passed), Level::L2)
+        } else {
+            p.remove_l1d(line);
+            let now = self.clock.at(start);
+            let asked = self.take_from_others(i, line, true, now).any;
+            let sent = self.private[i].port.reserve(now, self.shared.port_time);
+            let sent = self.shared.bank(line, sent);
+            if target == Target::Llc {
+                self.llc_take_victim(line, DIRTY, sent);
+            } else {
+                self.shared.drop_line(line);
+                self.shared.dram.write(line, sent, None);
+            }
+            let snoop = if asked { self.shared.snoop_latency } else { Ps::ZERO };
+            let level = if target == Target::Llc { Level::Llc } else { Level::Dram };
+            (self.clock.cycle_at_or_after(sent + self.shared.latency(i, line) + snoop), level)
+        };
+        self.private[i].l1d_mshrs.hold(t, done);
+        (start + Cycles(1), if start > t { level } else { Level::L1 })
+    }
+
+    /// A store of a whole line: gains ownership without reading memory.
+    pub fn zero_line(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let line = address.line();
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_stores += 1;
+        p.unrest += 1;
+        let place = address.place(p.l1d_bits);
+        if let Some(at) = p.l1d.touch(place) {
+            if p.l1d.state(at) & EXCLUSIVE != 0 {
+                p.l1d.set_state(at, DIRTY | EXCLUSIVE);
+                return (t + Cycles(1), Level::L1);
+            }
+        }
+        let target = p.streaming.zeroed(address);
+        if target != Target::L1 {
+            return self.stream(i, line, target, t);
+        }
+        let done = self.overwrite(i, line, t);
+        self.fill_l1d(i, place, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        (done, Level::L2)
+    }
+
+    /// A store to a line that others may share, `at` in the L1D.
+    fn upgrade(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> (Cycles, Level) {
+        let now = self.clock.at(t);
+        let shared = self.take_from_others(i, line, true, now).any;
+        let p = &mut self.private[i];
+        let mut done = t + Cycles(1);
+        let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
+        p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
+        done = done.max(p.l1d.ready(at));
+        self.mark_owned(i, line);
+        // Even where nobody has it, the permission comes from the LLC's directory.
+        let wait = self.shared.latency(i, line) + if shared { self.shared.snoop_latency } else { Ps::ZERO };
+        (done + self.clock.cycle_at_or_after(wait), Level::Snoop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::LINE;
+    use super::*;
+    use crate::testing::platform;
+
+    /// Writes `bytes` in stores of 16 B, each when the one before is done; reads the first line again at last.
+    fn written(bytes: u64, change: impl FnOnce(&mut crate::params::Platform)) -> (MemorySystem, Cycles, Level) {
+        let mut p = platform();
+        p.l2.prefetcher.kind = crate::params::PrefetcherKind::Off;
+        change(&mut p);
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut t = Cycles::ZERO;
+        for address in (0..bytes).step_by(16) {
+            t = memory.store(0, address, t).0;
+        }
+        let (_, level) = memory.load(0, 0, 0, t);
+        (memory, t, level)
+    }
+
+    #[test]
+    fn a_long_memset_reads_only_where_it_began() {
+        let p = platform().write_streaming;
+        let bytes = 2 << 20;
+        let (memory, streamed, _) = written(bytes, |_| {});
+        let unread = (bytes - p.after.bytes()) / LINE;
+        assert_eq!(memory.private_stats(0).write_streamed_lines, unread);
+        assert_eq!(memory.dram_stats().reads_store, p.after.bytes() / LINE);
+        assert_eq!(memory.dram_stats().writes_cache, (bytes - p.memory_after.bytes()) / LINE);
+        let never = crate::params::WriteStreaming { after: "0B".parse().expect("a size"), ..p.clone() };
+        let never = crate::params::WriteStreaming { llc_after: never.after, memory_after: never.after, ..never };
+        let (memory, read, _) = written(bytes, |p| p.write_streaming = never);
+        assert_eq!(memory.dram_stats().reads_store, bytes / LINE);
+        assert!(streamed * 4 < read, "{streamed:?} against {read:?}");
+    }
+
+    #[test]
+    fn what_a_stream_wrote_is_found_where_it_went() {
+        let p = platform().write_streaming;
+        // From the line where the stream begins on, nothing is in the L1D.
+        for (bytes, where_) in [(p.after.bytes() * 2, Level::L2), (p.llc_after.bytes() * 2, Level::Llc)] {
+            let (mut memory, t, _) = written(bytes, |_| {});
+            let last = bytes - 2 * LINE;
+            assert_eq!(memory.load(0, last, 0, t).1, where_);
+        }
+    }
+
+    #[test]
+    fn a_store_into_what_was_streamed_owns_it_again() {
+        let (mut memory, t, _) = written(platform().write_streaming.llc_after.bytes() * 2, |_| {});
+        let (done, level) = memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, t + Cycles(1000));
+        assert_eq!(level, Level::Llc);
+        assert_eq!(memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, done).1, Level::L1);
+    }
+}
