@@ -26,10 +26,11 @@ from rich.console import Console
 from wiretime import advise, paths, platforms, runs, search
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
+from wiretime.profile import Entry
 from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.setup import dpdk
 from wiretime.setup.parts import GUEST
-from wiretime.study import execute, folder, show
+from wiretime.study import execute, folder, metrics, show
 from wiretime.study import plan as plans
 
 PLOTS = ("lines", "bars", "curves", "drops", "latency", "hops", "cpi", "occupancy", "sensitivity")
@@ -100,6 +101,10 @@ def test_values_of_the_command_line_have_their_type() -> None:
         (
             {"study": {"name": "t", "measure": "msb"}, "metrics": ["msb_gbps"], "fixed": {"rate": "1Gbps"}},
             'P: fixed: rate is of runs (measure = "run"); a search finds the load itself',
+        ),
+        (
+            {"study": {"name": "t", "measure": "msb"}, "metrics": ["msb_gbps"], "fixed": {"profile": True}},
+            "P: fixed: profile is of runs",
         ),
         (
             {
@@ -397,3 +402,22 @@ def test_advice_is_the_arithmetic_beside_the_simulation() -> None:
     assert advise._cache_warning(platforms.load("ampere-altra"), [64], 1)[0].startswith("llc.dca_ways is 0")
     done = wiretime("advise", "l3fwd")
     assert done.returncode == 2 and "advise: l3fwd takes no --burst; those that do: testpmd, touchfwd" in done.stderr
+
+
+def test_a_profile_is_shares_of_symbols_in_a_row() -> None:
+    entries = [
+        Entry("kernel", "schedule", 500, 10),
+        Entry("librte_net_mlx5.so", "mlx5_rx_burst_vec", 300, 10),
+        Entry("dpdk-l3fwd", "main", 699, 10),
+        Entry("libc.so.6", "memset", 1, 10),
+    ]
+    row = dict(metrics.symbols(entries))
+    assert row == {
+        "cycles_percent.librte_net_mlx5.so.mlx5_rx_burst_vec": 30.0,
+        "cycles_percent.dpdk-l3fwd.main": 69.9,
+        "cycles_percent.libc.so.6.memset": 0.1,
+    }
+    for name in row:
+        metrics.check_name("here", name)
+        assert metrics.unit(name) == "%"
+    assert dict(metrics.symbols([])) == {}

@@ -30,6 +30,7 @@ import wiretime._native as _native
 from wiretime import counters, platforms, runs, software
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
+from wiretime.profile import KERNEL_FILE
 from wiretime.request import Request
 from wiretime.setup import store
 from wiretime.tables import of_numbers
@@ -170,7 +171,7 @@ HALVES = Shares(0.5, 0.0, 0.5)
 def _symbols(request: Request) -> dict[tuple[str, str], float]:
     """Return the shares of the program's cycles by symbol, under overload."""
     found = runs.execute(replace(request, packet_size=SMALL, rate=OVERLOAD, profile=True)).profile or []
-    cycles = {(e.file, e.symbol): float(e.cycles) for e in found if e.file != "kernel"}
+    cycles = {(e.file, e.symbol): float(e.cycles) for e in found if e.file != KERNEL_FILE}
     whole = sum(cycles.values()) or 1.0
     return {symbol: n / whole for symbol, n in cycles.items()}
 

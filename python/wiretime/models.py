@@ -672,6 +672,7 @@ class MemoryStats(TypedDict):
     llc_misses_walk: int
     llc_allocations: int
     llc_write_backs: int
+    llc_write_backs_device: int
     llc_evictions: int
     llc_mshr_full_ps: int
     dma_writes: int

@@ -33,6 +33,8 @@ from wiretime.tables import plain
 PAGE = 4096
 HALF = PAGE // 2
 KERNEL = 1 << 63
+# What is not a module's is of this file.
+KERNEL_FILE = "kernel"
 DEBUG = Path("/usr/lib/debug/.build-id")
 BEGIN, END = "wiretime: symbols", "wiretime: end of symbols"
 
@@ -186,7 +188,7 @@ def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[Path], extr
             if vaddr >= KERNEL:
                 found = kernel.at(vaddr)
                 name = found[1] if found else f"{vaddr:#x}"
-                key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else ("kernel", name)
+                key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else (KERNEL_FILE, name)
             else:
                 at = place.get(pages.get(str(paddr & ~(PAGE - 1)), ""))
                 if at is None:

@@ -16,7 +16,7 @@ COMMAND_LINE = {"warm_up": "warmup", "internet": "ip"}
 # What a search has no use for: its loads, and what only one load has.
 OF_ONE_LOAD = (
     "rate", "duration", "warm_up", "follow", "clients", "think", "timeout", "peer",
-    "replay", "speed", "loops", "lenient", "key",
+    "replay", "speed", "loops", "lenient", "key", "profile",
 )  # fmt: skip
 
 

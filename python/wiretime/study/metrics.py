@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from wiretime import platforms, schemas
 from wiretime.errors import WiretimeError, unknown
 from wiretime.models import Report
+from wiretime.profile import KERNEL_FILE, Entry
 from wiretime.search import Found
 from wiretime.search.trials import CLASSES, Trial
 from wiretime.statistics import catalogue, work
@@ -37,6 +38,10 @@ NAMED: dict[str, tuple[str, str]] = {
     "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads a packet"),
     "l2_misses_a_packet": ("misses", "L2 misses of the busy cores a packet"),
     "llc_misses_a_packet": ("misses", "LLC misses a packet"),
+    "least_available_descriptors": (
+        "descriptors",
+        "receive descriptors that a queue had left when it was replenished, the fewest",
+    ),
     "iperf_gbps": ("Gb/s", "iperf3's payload, as it is sent"),
     "iperf_received_gbps": ("Gb/s", "iperf3's payload that arrives"),
     "msb_gbps": ("Gb/s", "maximum sustainable bandwidth"),
@@ -61,6 +66,9 @@ TAKEN = ("cohort", "load", "total", "statistics", "poll_lateness_ns", "doorbell_
 OF_SEARCH = (*ONLY_OF_SEARCH, *SHARES, *(f"latency_{p}_ns" for p in PERCENTILES))
 # Prefix of what a run takes of the host, which is no result.
 HOST = "host"
+# Prefix of a profile's symbols, file and name: their share of the cycles of programs and libraries, if not less.
+OF_SYMBOLS = "cycles_percent"
+LEAST_PERCENT = 0.1
 OF_HOST = tuple(f"{HOST}.{name}_seconds" for name in ("wall", "boot", "traffic"))
 SUFFIXES = {"_seconds": "s", "_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
 
@@ -69,6 +77,8 @@ def unit(name: str) -> str:
     """Return a metric's unit, as far as it is known."""
     if name in NAMED:
         return NAMED[name][0]
+    if name.startswith(f"{OF_SYMBOLS}."):
+        return "%"
     last = name.rsplit(".", 1)[-1]
     for stat in (stat for group in catalogue().values() for stat in group):
         if stat.name == last:
@@ -99,6 +109,8 @@ def check_name(where: str, name: str, measure: str = "run", drawn: bool = False)
         if name not in OF_SEARCH:
             raise WiretimeError(f"{where}: no search yields it: {unknown('metric', name, OF_SEARCH)}")
         return
+    if name.startswith(f"{OF_SYMBOLS}."):
+        return
     plain = re.sub(r"\.\d+(?=\.)", "", name)
     names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths()), *(OF_HOST if drawn else ())]
     if plain not in names:
@@ -120,8 +132,18 @@ def _share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def of_run(result: Report) -> Row:
-    """Return the figures of a run."""
+def symbols(entries: Sequence[Entry]) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of a profile: what symbols took of the cycles of all programs and libraries."""
+    ours = [e for e in entries if e.file != KERNEL_FILE]
+    whole = sum(e.cycles for e in ours)
+    for e in ours:
+        share = _share(e.cycles, whole)
+        if share is not None and share >= LEAST_PERCENT:
+            yield f"{OF_SYMBOLS}.{e.file}.{e.symbol}", share
+
+
+def of_run(result: Report, entries: Sequence[Entry] = ()) -> Row:
+    """Return the figures of a run, and of its profile where there is one."""
     whole: Mapping[str, Any] = {**result}
     row: Row = {key: whole[key] for key in NAMED if key in whole}
     latency = whole["latency_ns"]
@@ -135,8 +157,10 @@ def of_run(result: Report) -> Row:
     row |= {f"{level}_misses_a_packet": getattr(w, f"{level}_misses") for level in ("l1d", "l2", "llc")}
     for part in TAKEN:
         row |= dict(_flat(part, whole[part]))
+    available = [queue["available_at_replenish"] for port in result["ports"] for queue in port["queues"]]
+    row["least_available_descriptors"] = min((counts[0][0] for counts in available if counts), default=None)
     row["latency_hdr_ps"] = result["latency_hdr_ps"]
-    return row
+    return row | dict(symbols(entries))
 
 
 def _dropping(found: Found) -> Trial | None:

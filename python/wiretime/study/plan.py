@@ -26,7 +26,7 @@ WITH_METRIC, OF_RUNS = ("lines", "bars", "sensitivity"), ("latency", "hops", "cp
 OPTIONS = tuple(
     f.name
     for f in dataclasses.fields(Request)
-    if f.name not in ("changes", "store", "iperf", "own", "internals", "tap", "capture", "trace", "profile", "interval")
+    if f.name not in ("changes", "store", "iperf", "own", "internals", "tap", "capture", "trace", "interval")
 )
 NAMED = ("store", "iperf")
 KINDS = {f.name: f.type for f in dataclasses.fields(Request)}

@@ -100,7 +100,7 @@ def _search(point: Point, folder: Path, tell: search.Tell) -> metrics.Row:
 def _run(point: Point, folder: Path, progress: vm.Progress | None) -> metrics.Row:
     done = runs.execute(point.request(), progress)
     runs.write(folder, done)
-    return metrics.of_run(done.result)
+    return metrics.of_run(done.result, done.profile or ())
 
 
 def execute(

@@ -252,6 +252,7 @@ mod tests {
         for n in 0..10 {
             m.dma_write(((ADDRESS / LINE + n * sets) * LINE, 64), QUIET, BY);
         }
+        assert_eq!((m.stats().llc_write_backs, m.stats().llc_write_backs_device), (8, 8));
         assert_eq!(m.stats().dca_leaks, 8, "two of ten are left");
     }
 

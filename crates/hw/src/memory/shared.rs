@@ -32,6 +32,7 @@ stats! {
         llc_misses_walk: "lines", "LLC misses by page walks";
         llc_allocations: "lines", "lines put into the LLC for cores: fills and victims";
         llc_write_backs: "lines", "dirty lines that left the LLC for memory";
+        llc_write_backs_device: "lines", "of these, as a device wrote them: no core has used them";
         llc_evictions: "lines", "lines that left the LLC to make room, clean ones too";
         llc_mshr_full_ps: "ps", "time that misses waited for one of the LLC's MSHRs";
         dma_writes: "lines", "lines written by devices";
@@ -303,6 +304,7 @@ impl MemorySystem {
         self.shared.stats.dca_leaks += u64::from(victim.state & DMA != 0);
         if dirty != 0 {
             self.shared.stats.llc_write_backs += 1;
+            self.shared.stats.llc_write_backs_device += u64::from(victim.state & DMA != 0);
             self.shared.dram.write(victim.line, t, None);
         }
     }
