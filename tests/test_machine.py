@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from wiretime import platforms
 from wiretime.micro import guest
-from wiretime.micro.closed_form import PREFETCHERS_OFF, expected
+from wiretime.micro.closed_form import PLAIN, expected
 
 # Every platform as it is, and parameters changed one kind at a time.
 MACHINES = [
@@ -23,7 +23,7 @@ MACHINES = [
 
 @pytest.mark.parametrize(("platform", "changes"), MACHINES, ids=lambda v: v if isinstance(v, str) else "+".join(v))
 def test_micro_benchmarks_meet_their_closed_forms(platform: str, changes: tuple[str, ...]) -> None:
-    changes = (*PREFETCHERS_OFF, *changes)
+    changes = (*PLAIN, *changes)
     wanted = expected(guest.machine(platform, changes))
     assert len(wanted) > 20
     measured = guest.measure(platform, [e.job for e in wanted], changes)
@@ -58,7 +58,7 @@ def test_branches_cost_what_their_pattern_costs() -> None:
 def test_software_prefetches_bring_lines() -> None:
     """Ignoring PRFM would show: a prefetched line is a hit."""
     jobs = [("prefetched", 1), ("prefetched", 0)]
-    with_, without = (guest.measure("ampere-altra", jobs, PREFETCHERS_OFF)[job] for job in jobs)
+    with_, without = (guest.measure("ampere-altra", jobs, PLAIN)[job] for job in jobs)
     assert with_ < 0.5 * without
-    unseen = guest.measure("ampere-altra", jobs, PREFETCHERS_OFF, ignore_hidden_accesses=True)
+    unseen = guest.measure("ampere-altra", jobs, PLAIN, ignore_hidden_accesses=True)
     assert unseen["prefetched", 1] > 0.9 * without, "the control"

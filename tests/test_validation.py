@@ -33,7 +33,8 @@ def made_up(studies: Mapping[str, folder.Study], value: Value = falling, step: f
     """Tables as finished studies would leave them: figures fall from point to point from what is given."""
     times = [f"statistics.cores.{n}.processor_time.{kind}_ps" for n in (0, 1) for kind in PROCESSOR_TIME]
     polls = [f"statistics.ports.0.queues.0.driver.{name}" for name in ("polls", "empty_polls")]
-    names = dict.fromkeys([*metrics.NAMED, "load.forwarded", *times, *polls, *asked_for()])
+    symbols = [f"{metrics.OF_SYMBOLS}.librte_net_mlx5.so.mlx5_rx_burst_vec"]
+    names = dict.fromkeys([*metrics.NAMED, "load.forwarded", *times, *polls, *symbols, *asked_for()])
     for name, study in studies.items():
         rows = [
             {

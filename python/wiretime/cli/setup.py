@@ -152,7 +152,7 @@ def micro_command(
     changes: Changes = None,
 ) -> None:
     """Measure a machine by micro-benchmarks in the guest, beside what its parameters say by formula."""
-    all_changes = [*closed_form.PREFETCHERS_OFF, *(changes or [])]
+    all_changes = [*closed_form.PLAIN, *(changes or [])]
     wanted = closed_form.expected(micro_guest.machine(platform, all_changes))
     measured = micro_guest.measure(platform, [e.job for e in wanted], all_changes)
     screen.print(closed_form.table(wanted, measured))

@@ -191,7 +191,11 @@ def table(wanted: Sequence[Expected], measured: Mapping[Job, float]) -> Table:
     return shown
 
 
-PREFETCHERS_OFF = tuple(f"{cache}.prefetcher.kind=off" for cache in ("l1i", "l1d", "l2"))
+# What the formulas leave out is off: prefetchers, and stores that read nothing.
+PLAIN = (
+    *(f"{cache}.prefetcher.kind=off" for cache in ("l1i", "l1d", "l2")),
+    *(f"write_streaming.{after}=0B" for after in ("after", "zeroes_after", "llc_after", "memory_after")),
+)
 
 
 def expected(p: Platform) -> Sequence[Expected]:

@@ -11,6 +11,8 @@ use wiretime_base::Ps;
 
 /// Latencies by slice.
 pub struct Mesh {
+    /// The mean of a core's.
+    pub mean: Ps,
     /// Of each core.
     cores: Vec<Box<[Ps]>>,
     /// Of devices.
@@ -63,7 +65,7 @@ impl Mesh {
         let (latency, device) = (p.llc.latency.ps(), p.llc.device_latency.ps());
         let Some(plan) = Plan::new(&p.llc) else {
             let same = |ps: Ps| vec![ps; p.llc.banks as usize].into_boxed_slice();
-            return Self { cores: vec![same(latency); cores], devices: same(device) };
+            return Self { mean: latency, cores: vec![same(latency); cores], devices: same(device) };
         };
         let hop = p.llc.mesh_hop.ps();
         let usual = plan.tiles.iter().map(|&t| plan.hops(t)).sum::<u64>() / plan.tiles.len() as u64;
@@ -71,6 +73,7 @@ impl Mesh {
         nearest.sort_by_key(|&tile| plan.hops(tile).abs_diff(usual));
         let edge = Tile(0, u64::from(p.llc.mesh_rows) / 2);
         Self {
+            mean: latency,
             cores: (0..cores).map(|i| plan.latencies(nearest[i % nearest.len()], latency, usual, hop)).collect(),
             devices: plan.latencies(edge, device, plan.hops(edge), hop),
         }

@@ -270,7 +270,7 @@ impl MemorySystem {
         match self.shared.contention.access(i, line, self.clock.at(t)) {
             Some(true) => {
                 self.private[i].stats.snoop_hits += 1;
-                self.clock.cycle_at_or_after(self.shared.latency(i, line) + self.shared.snoop_latency)
+                self.clock.cycle_at_or_after(self.shared.transfer())
             }
             Some(false) => Cycles::ZERO,
             None => {

@@ -134,6 +134,12 @@ impl LastLevel {
         self.mesh.device(self.slice(line))
     }
 
+    /// What a line costs that cores use at the same time, a transfer: as much for each of them, however far it is. Who was
+    /// charged less would use it more often in a window, and go free of charge for it (`contention.rs`).
+    pub fn transfer(&self) -> Ps {
+        self.mesh.mean + self.snoop_latency
+    }
+
     /// When a bank serves a request for `line` that comes at `t`.
     #[inline]
     pub fn bank(&mut self, line: u64, t: Ps) -> Ps {

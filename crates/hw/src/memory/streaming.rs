@@ -1,7 +1,7 @@
 //! Write streaming: a core that goes on writing whole lines which its L1D does not have reads them no longer before it
 //! overwrites them, and leaves them further and further out the longer it goes on.
 //!
-//! After the Neoverse N1's Technical Reference Manual: 7.2.7, and the thresholds of `CPUECTLR_EL1` (13.32). A stream is
+//! After the Neoverse N1's Technical Reference Manual: 7.2.7, and the thresholds of its control register (13.32). A stream is
 //! told by its addresses: each store begins at most as far behind the one before as one instruction writes. Left out:
 //! more than one stream at a time, descending ones, and what a line costs that is left half written but for the read that
 //! it then takes; a loop that leaves gaps of 24 bytes and less counts as one that leaves none.

@@ -77,7 +77,9 @@ impl MemorySystem {
             let passed = p.l2_banks[bank].pass(start);
             (self.overwrite(i, line, passed), Level::L2)
         } else {
-            p.remove_l1d(line);
+            if p.remove_l1d(line).is_some() {
+                self.shared.left(i, line);
+            }
             let now = self.clock.at(start);
             let asked = self.take_from_others(i, line, true, now).any;
             let sent = self.private[i].port.reserve(now, self.shared.port_time);
