@@ -1,6 +1,6 @@
 //! A cache of decoded instructions (Arm's MOP cache): what is in it comes as wide as fetch, the rest as wide as decode, and later.
 //!
-//! A line is one aligned group of `fetch_width` instructions, by physical address; it is put in when the group is decoded.
+//! A line is one of fetch's aligned groups, by physical address; it is put in when the group is decoded.
 //! Not-recently-used replacement, ways chosen by different hashes (skewed), as in the Cortex-A78 and the Neoverse V2. Left
 //! out: that it is filled only with what branch prediction believes in, that an entry holds fused pairs as one, and what it
 //! loses to instruction cache maintenance and to its page's translation.
@@ -15,8 +15,10 @@ pub struct MopCache {
     lines: Vec<(u64, bool)>,
     ways: usize,
     sets: u64,
-    /// Instructions of a group, and what decode takes of them a cycle.
-    group: u32,
+    /// Bits of an address within a group.
+    within: u32,
+    /// What comes of a group a cycle, and what decode takes of it.
+    width: u32,
     decode: u32,
     latency: Cycles,
     /// Instructions of whole groups that decode still owes a cycle for.
@@ -43,7 +45,8 @@ impl MopCache {
             lines: vec![(0, false); lines as usize],
             ways: ways as usize,
             sets: u64::from(lines / ways),
-            group: p.fetch_width,
+            within: (4 * group).trailing_zeros(),
+            width: p.fetch_width,
             decode: p.decode_width,
             latency: p.decode_latency.into(),
             owed: 0,
@@ -60,7 +63,7 @@ impl MopCache {
     }
 
     fn look(&mut self, pc: u64, first: bool) -> Found {
-        let group = pc / 4 / u64::from(self.group) + 1;
+        let group = (pc >> self.within) + 1;
         let (sets, ways) = (self.sets, self.ways);
         let places = || (0..ways).map(|way| place(group, sets, way) * ways + way);
         if let Some(at) = places().find(|&at| self.lines[at].0 == group) {
@@ -73,7 +76,7 @@ impl MopCache {
             place(group, sets, 0) * ways
         });
         self.lines[at] = (group, true);
-        self.owed += self.group.saturating_sub(self.decode);
+        self.owed += self.width.saturating_sub(self.decode);
         let more = self.owed / self.decode;
         self.owed %= self.decode;
         Found::Miss(Cycles::from(more) + if first { self.latency } else { Cycles::ZERO })

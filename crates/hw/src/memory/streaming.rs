@@ -41,6 +41,13 @@ pub struct Streaming {
     open: Option<u64>,
 }
 
+/// How a store goes on from the stream: whether it does, and how far that had got.
+#[derive(Clone, Copy)]
+pub struct Step {
+    before: u64,
+    follows: bool,
+}
+
 /// What a store is to do that the L1D does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
@@ -67,14 +74,15 @@ impl Streaming {
         }
     }
 
-    /// A store: whether it goes on where the stream has got to.
+    /// A store, whose line the L1D may have or not.
     #[inline]
-    pub fn follows(&mut self, address: Address) -> bool {
-        let follows = address.virtual_.wrapping_sub(self.last) <= STEP;
+    pub fn step(&mut self, address: Address) -> Step {
+        let before = self.last;
+        let follows = address.virtual_.wrapping_sub(before) <= STEP;
         if follows {
             self.last = address.virtual_;
         }
-        follows
+        Step { before, follows }
     }
 
     /// So many stores found their lines at rest in the L1D.
@@ -97,8 +105,8 @@ impl Streaming {
         }
     }
 
-    /// The L1D does not have the line of a store that `follows` the stream, which had got to `before`, or begins another.
-    pub fn missed(&mut self, address: Address, place: u64, before: u64, follows: bool) -> Miss {
+    /// The L1D does not have the line of a store that goes on from the stream, or begins another.
+    pub fn missed(&mut self, address: Address, place: u64, Step { before, follows }: Step) -> Miss {
         // What was written last reached the end of its line.
         let whole = before % LINE >= LINE - STEP;
         let broken = self.open.take().filter(|_| !whole);
@@ -118,12 +126,6 @@ impl Streaming {
         self.lines = if step <= LINE && self.hits <= self.patience { self.lines + 1 } else { 0 };
         (self.last, self.hits, self.open) = (address.virtual_ | (LINE - 1), 0, None);
         self.target(self.zeroes_after)
-    }
-
-    /// The address of the stream's last store.
-    #[inline]
-    pub fn last(&self) -> u64 {
-        self.last
     }
 
     fn target(&self, first: u64) -> Target {
@@ -154,11 +156,10 @@ mod tests {
         let mut targets = Vec::new();
         let mut line = u64::MAX;
         for address in (from..to).step_by(step as usize) {
-            let before = s.last();
-            let follows = s.follows(at(address));
+            let step = s.step(at(address));
             if address / LINE != line {
                 line = address / LINE;
-                targets.push(s.missed(at(address), line, before, follows).target);
+                targets.push(s.missed(at(address), line, step).target);
             }
         }
         targets
@@ -194,9 +195,8 @@ mod tests {
         write(&mut s, 0, 8192 + 16, 16);
         let place = 8192 / LINE;
         assert!(s.writes(place) && !s.writes(place - 1));
-        let before = s.last();
-        let follows = s.follows(at(1 << 30));
-        let miss = s.missed(at(1 << 30), 1 << 24, before, follows);
+        let step = s.step(at(1 << 30));
+        let miss = s.missed(at(1 << 30), 1 << 24, step);
         assert_eq!(miss, Miss { target: Target::L1, broken: Some(place) });
     }
 

@@ -15,8 +15,7 @@ impl MemorySystem {
         let p = &mut self.private[i];
         p.stats.l1_dcache_stores += 1;
         let place = address.place(p.l1d_bits);
-        let before = p.streaming.last();
-        let follows = p.streaming.follows(address);
+        let step = p.streaming.step(address);
         if let Some(at) = p.l1d.touch(place) {
             let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
             if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
@@ -42,7 +41,7 @@ impl MemorySystem {
             return (t + Cycles(1), Level::L1);
         }
         p.stats.l1_dcache_store_misses += 1;
-        let miss = p.streaming.missed(address, place, before, follows);
+        let miss = p.streaming.missed(address, place, step);
         if let Some(broken) = miss.broken {
             self.l1d_miss(i, broken, 0, t, CoreAccess::Store);
         }
@@ -141,34 +140,34 @@ impl MemorySystem {
 mod tests {
     use super::super::super::LINE;
     use super::*;
+    use crate::params::{Platform, PrefetcherKind, WriteStreaming};
     use crate::testing::platform;
 
-    /// Writes `bytes` in stores of 16 B, each when the one before is done; reads the first line again at last.
-    fn written(bytes: u64, change: impl FnOnce(&mut crate::params::Platform)) -> (MemorySystem, Cycles, Level) {
+    /// Writes `bytes` in stores of 16 B, each when the one before is done; returns when the last is.
+    fn written(bytes: u64, change: impl FnOnce(&mut Platform)) -> (MemorySystem, Cycles) {
         let mut p = platform();
-        p.l2.prefetcher.kind = crate::params::PrefetcherKind::Off;
+        p.l2.prefetcher.kind = PrefetcherKind::Off;
         change(&mut p);
         let mut memory = MemorySystem::new(&p, 1);
         let mut t = Cycles::ZERO;
         for address in (0..bytes).step_by(16) {
             t = memory.store(0, address, t).0;
         }
-        let (_, level) = memory.load(0, 0, 0, t);
-        (memory, t, level)
+        (memory, t)
     }
 
     #[test]
     fn a_long_memset_reads_only_where_it_began() {
         let p = platform().write_streaming;
         let bytes = 2 << 20;
-        let (memory, streamed, _) = written(bytes, |_| {});
+        let (memory, streamed) = written(bytes, |_| {});
         let unread = (bytes - p.after.bytes()) / LINE;
         assert_eq!(memory.private_stats(0).write_streamed_lines, unread);
         assert_eq!(memory.dram_stats().reads_store, p.after.bytes() / LINE);
         assert_eq!(memory.dram_stats().writes_cache, (bytes - p.memory_after.bytes()) / LINE);
-        let never = crate::params::WriteStreaming { after: "0B".parse().expect("a size"), ..p.clone() };
-        let never = crate::params::WriteStreaming { llc_after: never.after, memory_after: never.after, ..never };
-        let (memory, read, _) = written(bytes, |p| p.write_streaming = never);
+        let none = "0B".parse().expect("a size");
+        let never = WriteStreaming { after: none, llc_after: none, memory_after: none, ..p };
+        let (memory, read) = written(bytes, |p| p.write_streaming = never);
         assert_eq!(memory.dram_stats().reads_store, bytes / LINE);
         assert!(streamed * 4 < read, "{streamed:?} against {read:?}");
     }
@@ -178,7 +177,7 @@ mod tests {
         let p = platform().write_streaming;
         // From the line where the stream begins on, nothing is in the L1D.
         for (bytes, where_) in [(p.after.bytes() * 2, Level::L2), (p.llc_after.bytes() * 2, Level::Llc)] {
-            let (mut memory, t, _) = written(bytes, |_| {});
+            let (mut memory, t) = written(bytes, |_| {});
             let last = bytes - 2 * LINE;
             assert_eq!(memory.load(0, last, 0, t).1, where_);
         }
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_store_into_what_was_streamed_owns_it_again() {
-        let (mut memory, t, _) = written(platform().write_streaming.llc_after.bytes() * 2, |_| {});
+        let (mut memory, t) = written(platform().write_streaming.llc_after.bytes() * 2, |_| {});
         let (done, level) = memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, t + Cycles(1000));
         assert_eq!(level, Level::Llc);
         assert_eq!(memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, done).1, Level::L1);
