@@ -111,7 +111,8 @@ fn values<G: StatGroup>(into: &mut Vec<u64>, group: &G) {
 }
 
 /// Cores and memory: statistics and times after a fixed program.
-fn cores(p: &Platform, signature: &mut Vec<u64>) {
+fn cores(p: &Platform) -> Vec<u64> {
+    let mut signature = Vec::new();
     let mut memory = MemorySystem::new(p, 2);
     let mut cores = [Core::new(p, 0), Core::new(p, 1)];
     let mut random = Random::new(0x1234_5678_9abc_def1);
@@ -197,17 +198,19 @@ fn cores(p: &Platform, signature: &mut Vec<u64>) {
     }
     for (i, core) in cores.iter().enumerate() {
         signature.push(core.now().0);
-        values(signature, &core.stats());
-        values(signature, &core.stall_stats());
-        values(signature, &core.tlb_stats());
-        values(signature, memory.private_stats(i));
+        values(&mut signature, &core.stats());
+        values(&mut signature, &core.stall_stats());
+        values(&mut signature, &core.tlb_stats());
+        values(&mut signature, memory.private_stats(i));
     }
-    values(signature, memory.stats());
-    values(signature, memory.dram_stats());
+    values(&mut signature, memory.stats());
+    values(&mut signature, memory.dram_stats());
+    signature
 }
 
 /// One loop that strides through memory, two lines a turn.
-fn strides(p: &Platform, signature: &mut Vec<u64>) {
+fn strides(p: &Platform) -> Vec<u64> {
+    let mut signature = Vec::new();
     let mut memory = MemorySystem::new(p, 1);
     let mut core = Core::new(p, 0);
     let (ops, kinds) = block(Class::Load, &mut Random::new(1), Branch::Direct);
@@ -223,13 +226,41 @@ fn strides(p: &Platform, signature: &mut Vec<u64>) {
         core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
     }
     signature.push(core.now().0);
-    values(signature, memory.private_stats(0));
+    values(&mut signature, memory.private_stats(0));
+    signature
+}
+
+/// A long buffer is written, sixteen bytes a store; between its parts, more and more stores into a line that is there.
+fn stream(p: &Platform) -> Vec<u64> {
+    let mut signature = Vec::new();
+    let mut memory = MemorySystem::new(p, 1);
+    let mut core = Core::new(p, 0);
+    let (ops, kinds) = block(Class::Store, &mut Random::new(1), Branch::Direct);
+    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
+    let mut store = |first: u64, step: u64| {
+        let events: Vec<MemEvent> = (0..kinds.len() as u64)
+            .map(|i| {
+                let paddr = first + i * step;
+                MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind: MemKind::Store }
+            })
+            .collect();
+        core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
+    };
+    for part in 0..1200u64 {
+        store((1 << 28) + part * 16 * kinds.len() as u64, 16);
+        (0..part / 120).for_each(|_| store(1 << 29, 0));
+    }
+    signature.push(core.now().0);
+    values(&mut signature, memory.private_stats(0));
+    signature
 }
 
 const STEP: Ps = Ps::from_ns(400);
 
 /// A NIC that forwards what comes, by a driver that looks every 400 ns: `burst` packets at most.
-fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u64>) {
+fn nic(p: &Platform, length: u32, rate: &str, burst: u32) -> Vec<u64> {
+    let mut signature = Vec::new();
     let load =
         Load { sizes: Sizes::Fixed { size: length }, rate: rate.parse().expect("a rate"), seed: 1, ..Load::default() };
     let mut host = Host::new(p, &load, 256, true).expect("a host");
@@ -243,24 +274,24 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32, signature: &mut Vec<u6
     }
     let nics = host.machine.nics.borrow();
     let stats = nics.stats(0, 1);
-    values(signature, &stats.receive);
-    values(signature, &stats.transmit);
-    values(signature, &stats.io);
-    values(signature, host.machine.memory.stats());
-    values(signature, host.machine.memory.dram_stats());
+    values(&mut signature, &stats.receive);
+    values(&mut signature, &stats.transmit);
+    values(&mut signature, &stats.io);
+    values(&mut signature, host.machine.memory.stats());
+    values(&mut signature, host.machine.memory.dram_stats());
     let sink = &nics.books.sink.latencies;
     signature.extend([sink.count(), sink.max().0, sink.quantile(0.5).0, sink.mean() as u64]);
-}
-
-/// Everything that `p` makes of the load.
-pub fn signature(p: &Platform) -> Vec<u64> {
-    let mut signature = Vec::new();
-    cores(p, &mut signature);
-    strides(p, &mut signature);
-    // Long frames that fill FIFOs, credits and tags; short ones that fill descriptor caches; a line that is too slow.
-    nic(p, 1518, "100Gbps", 64, &mut signature);
-    nic(p, 9000, "100Gbps", 4, &mut signature);
-    nic(p, 64, "60Gbps", 32, &mut signature);
-    nic(p, 64, "5Gbps", 32, &mut signature);
     signature
 }
+
+/// The loads, each alone, the cores' first.
+pub const LOADS: [fn(&Platform) -> Vec<u64>; 7] = [
+    cores,
+    strides,
+    stream,
+    // Long frames that fill FIFOs, credits and tags; short ones that fill descriptor caches; a line that is too slow.
+    |p| nic(p, 1518, "100Gbps", 64),
+    |p| nic(p, 9000, "100Gbps", 4),
+    |p| nic(p, 64, "60Gbps", 32),
+    |p| nic(p, 64, "5Gbps", 32),
+];
