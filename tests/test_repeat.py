@@ -1,4 +1,4 @@
-"""Turns of loops that repeat, taken at once: how, not what. Runs with and without them leave the same bytes."""
+"""Turns of loops taken at once, blocks that QEMU counts: how, not what. Runs with and without leave the same bytes."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def test_a_run_that_takes_turns_at_once_is_the_run_that_executes_them(tmp_path: 
     assert sorted(found) == sorted(executed)
     assert [n for n in found if found[n] != executed[n]] == []
     assert least <= share < 1
+
+
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_a_boot_that_qemu_counts_is_the_boot_whose_blocks_call(tmp_path: Path, cores: str) -> None:
+    """Kernel programs: cores that sleep and wake, timers and interrupts all the time."""
+    args = ("udpecho", "--cores", cores, "--nic", "82599", "--queues", cores, "--duration", "200us", "--boot")
+    called, _ = run(tmp_path / "called", *args, "--every-turn")
+    counted, _ = run(tmp_path / "counted", *args)
+    assert counted == called
 
 
 def test_loads_at_random_leave_the_same_bytes(tmp_path: Path) -> None:

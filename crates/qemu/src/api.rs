@@ -20,6 +20,15 @@ pub struct Info {
 pub enum Tb {}
 pub enum Insn {}
 pub enum Hwaddr {}
+pub enum Scoreboard {}
+
+/// A word of each vCPU's part of a scoreboard (`qemu_plugin_u64`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Entry {
+    pub score: *mut Scoreboard,
+    pub offset: usize,
+}
 
 pub type MemInfo = u32;
 pub type VcpuCb = extern "C" fn(c_uint, *mut c_void);
@@ -32,6 +41,11 @@ pub type PluginCb = extern "C" fn(*mut c_void);
 /// Flags of execution callbacks: what they may touch.
 pub const CB_NO_REGS: c_int = 0;
 pub const CB_RW_REGS_PC: c_int = 3;
+/// When a conditional callback is called: unsigned, at or above.
+pub const COND_GE: c_int = 7;
+/// What a block does inline to a word.
+pub const ADD_U64: c_int = 0;
+pub const STORE_U64: c_int = 1;
 /// Which accesses a memory callback sees.
 pub const MEM_R: c_int = 1;
 pub const MEM_W: c_int = 2;
@@ -64,12 +78,25 @@ extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: u64, cb: VcpuCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, cb: TransCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_tb_exec_cb(tb: *mut Tb, cb: VcpuCb, flags: c_int, userdata: *mut c_void);
+    pub fn qemu_plugin_register_vcpu_tb_exec_cond_cb(
+        tb: *mut Tb,
+        cb: VcpuCb,
+        flags: c_int,
+        cond: c_int,
+        entry: Entry,
+        imm: u64,
+        userdata: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb: *mut Tb, op: c_int, entry: Entry, imm: u64);
     pub fn qemu_plugin_register_vcpu_insn_exec_cb(insn: *mut Insn, cb: VcpuCb, flags: c_int, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_mem_cb(insn: *mut Insn, cb: MemCb, flags: c_int, rw: c_int, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_discon_cb(id: u64, types: c_int, cb: DisconCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_flush_cb(id: u64, cb: VoidCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_atexit_cb(id: u64, cb: VoidCb, userdata: *mut c_void);
     pub fn qemu_plugin_reset(id: u64, cb: PluginCb, userdata: *mut c_void);
+
+    pub fn qemu_plugin_scoreboard_new(element_size: usize) -> *mut Scoreboard;
+    pub fn qemu_plugin_scoreboard_find(score: *mut Scoreboard, vcpu_index: c_uint) -> *mut c_void;
 
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, i: usize) -> *mut Insn;

@@ -1,5 +1,6 @@
 //! The guest's clock is the simulator's: what QEMU reads, how timers run, and what happens when every vCPU idles.
 
+use crate::counting::Followed;
 use crate::engine::engine;
 use crate::internals;
 use crate::kept;
@@ -23,6 +24,8 @@ static STANDS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static IN_TCG: Cell<bool> = const { Cell::new(false) };
+    /// The vCPU that goes on unseen: its time, not the one last set, is the running one's.
+    static FOLLOWED: Cell<Option<Followed>> = const { Cell::new(None) };
 }
 
 /// Marks the calling thread as the TCG thread.
@@ -51,7 +54,8 @@ pub extern "C" fn get() -> i64 {
     if ADVANCING.load(Relaxed) {
         return PUBLISHED.load(Relaxed);
     }
-    let local = LOCAL.load(Relaxed);
+    let unseen = FOLLOWED.get().and_then(|followed| followed.now());
+    let local = unseen.map_or_else(|| LOCAL.load(Relaxed), |t| t.ns() as i64);
     if !GUEST_READS.swap(false, Relaxed) {
         return local;
     }
@@ -82,6 +86,16 @@ pub fn set_reading(ns: [i64; 3]) {
 #[inline]
 pub fn set_local(t: Ps) {
     LOCAL.store(t.ns() as i64, Relaxed);
+}
+
+/// The running vCPU goes on unseen.
+pub fn follow(followed: Followed) {
+    FOLLOWED.set(Some(followed));
+}
+
+/// It does so no longer.
+pub fn unfollow() {
+    FOLLOWED.set(None);
 }
 
 /// The guest is about to read its counter.

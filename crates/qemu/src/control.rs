@@ -37,7 +37,7 @@ pub struct Config {
 impl Config {
     /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
     /// `input=FD`, `capture=FD` and `far=FD`; `keep=1` where the boot is to be kept, `state=FILE` where one goes on;
-    /// `every_turn=1` where every turn of a loop is executed.
+    /// `every_turn=1` where every turn of a loop is executed, and every block of a boot calls.
     pub fn load(args: &[String]) -> Result<Self, StartError> {
         let value = |key: &str| {
             args.iter()

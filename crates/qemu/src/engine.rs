@@ -2,6 +2,7 @@
 
 use crate::api::{self, Info};
 use crate::control::Config;
+use crate::counting::Counts;
 use crate::internals::{self, Cpu};
 use crate::kept::Boot;
 use crate::run::Run;
@@ -28,6 +29,7 @@ pub struct Engine {
     pub vcpus: Vec<Vcpu>,
     pub turns: Turns,
     pub blocks: Blocks,
+    pub counts: Counts,
     pub run: Run,
     pub channel: Channel,
     pub boot: Boot,
@@ -88,6 +90,7 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> 
         vcpus: Vec::new(),
         turns,
         blocks: Blocks::default(),
+        counts: Counts::new(config.repeats, info.smp_vcpus.max(1) as u32),
         run,
         channel: Channel::new(config.output, config.input),
         boot: config.boot,
@@ -156,7 +159,9 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
         e.vcpus.push(Vcpu::default());
     }
     // SAFETY: the vCPU exists: this is its initialisation.
-    e.vcpus[index].cpu = unsafe { internals::qemu_get_cpu(index as i32) };
+    let cpu = unsafe { internals::qemu_get_cpu(index as i32) };
+    e.vcpus[index].cpu = cpu;
+    e.counts.own_code(cpu, index as u32);
 }
 
 /// From now on the virtual clock is ours, if it is not yet.

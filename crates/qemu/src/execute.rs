@@ -2,6 +2,7 @@
 
 use crate::api::{self, MemInfo};
 use crate::clock;
+use crate::counting::{self, caught_up};
 use crate::engine::{engine, Engine, Guest};
 use crate::internals::{self, Cpu, RunData};
 use crate::kept;
@@ -25,6 +26,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     let block = unsafe { &*data.cast::<Block>() };
     let turn = e.turns.turn;
     if running == turn {
+        counting::catch_up(e, running);
         finish_block(e, running, Some(block));
     }
     e.turns.running = running;
@@ -32,13 +34,20 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     let asleep = running != turn && unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) };
     if asleep {
         // It fell asleep in its turn. Its last block is due now, not whenever the host lets it wake.
+        counting::catch_up(e, turn);
         finish_block(e, turn, None);
     }
     if e.turns.irq_due {
         // Driven once the block that caused it is accounted for, whichever vCPU the host lets in first.
         e.turns.must_advance |= running == turn || asleep;
-    } else if !e.turns.held() && (asleep || running == turn && e.vcpus[running].local >= e.turns.window_end) {
-        turns::next_turn(e);
+    } else if !e.turns.held() {
+        let ended = running == turn && e.vcpus[running].local >= e.turns.window_end;
+        if ended && block.ops.is_empty() {
+            e.run.note_turn(running, block.paddr);
+        }
+        if ended || asleep {
+            turns::next_turn(e);
+        }
     }
     let v = &mut e.vcpus[running];
     if running == e.turns.turn && !e.turns.held() && v.local < e.turns.window_end {
@@ -54,20 +63,25 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
             }
         }
         let v = &mut e.vcpus[running];
-        v.block = block;
-        v.timed = 0;
+        let local = v.local;
         if v.addresses.stale {
             crate::run::read_translation(e, running);
         }
-        if !block.quick.is_empty() {
+        clock::set_local(local);
+        e.run.apply_writes(local);
+        if block.ops.is_empty() && counting::is_on(e) {
+            counting::open(e, running, e.turns.window_end.min(e.run.machine.next_write()));
+            return;
+        }
+        let v = &mut e.vcpus[running];
+        v.block = block;
+        v.timed = 0;
+        if !block.ops.is_empty() {
             crate::run::locate(e, running, block.paddr);
             if e.run.by_kind() {
                 crate::run::look(e, running);
             }
         }
-        let v = &mut e.vcpus[running];
-        clock::set_local(v.local);
-        e.run.apply_writes(v.local);
         e.turns.blocks += 1;
         return;
     }
@@ -123,6 +137,7 @@ fn finish_block(e: &mut Engine, running: usize, next: Option<&Block>) {
 
 /// Accounts for what every vCPU has executed last.
 pub fn finish_all(e: &mut Engine) {
+    counting::catch_all_up(e);
     for running in 0..e.vcpus.len() {
         finish_block(e, running, None);
     }
@@ -171,10 +186,9 @@ pub extern "C" fn counter_read(_: c_uint, data: *mut c_void) {
 
 /// Local time must be exact at this instruction.
 pub extern "C" fn synchronise(_: c_uint, data: *mut c_void) {
-    let e = engine();
+    let (e, running) = caught_up();
     // SAFETY: registered with an InsnRef.
     let index = unsafe { reference(data) }.index;
-    let running = e.turns.running;
     time_up_to(e, running, index);
 }
 
@@ -262,7 +276,7 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
 
 /// An access to a device has happened: at the end of its block, or re-executed alone after the block's first part.
 pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut c_void) {
-    let e = engine();
+    let (e, running) = caught_up();
     // SAFETY: registered with an InsnRef; in a memory callback.
     let (r, store, paddr, is_io) = unsafe {
         let hwaddr = api::qemu_plugin_get_hwaddr(info, vaddr);
@@ -276,7 +290,6 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
             api::qemu_plugin_hwaddr_is_io(hwaddr),
         )
     };
-    let running = e.turns.running;
     let v = &mut e.vcpus[running];
     if v.block.is_null() {
         return;
@@ -305,8 +318,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
 
 /// An exception or interrupt: the current block ended at `from`, or before the next one.
 pub extern "C" fn discontinuity(_: c_uint, kind: c_int, from: u64, _to: u64, _: *mut c_void) {
-    let e = engine();
-    let running = e.running_index();
+    let (e, running) = caught_up();
     let v = &mut e.vcpus[running];
     if !v.block.is_null() {
         // SAFETY: as in `finish_block`.

@@ -57,6 +57,9 @@ extern "C" {
     ) -> u32;
     static address_space_memory: c_void;
 
+    fn tcg_cflags_set(cpu: Cpu, flags: u32);
+    fn curr_cflags(cpu: Cpu) -> u32;
+
     pub fn qemu_get_cpu(index: c_int) -> Cpu;
     pub fn cpu_exit(cpu: Cpu);
     pub fn cpu_thread_is_idle(cpu: Cpu) -> bool;
@@ -204,6 +207,18 @@ pub fn run_timers(ns: i64) {
 pub fn current_cpu_slot() -> *const Cpu {
     // SAFETY: for a thread-local symbol the lookup gives the calling thread's copy.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"current_cpu".as_ptr()).cast::<Cpu>() }
+}
+
+/// Adds `flags` to those that the translations of a vCPU have, and are looked up by; false where QEMU uses any of `all` itself.
+pub fn add_compile_flags(cpu: Cpu, flags: u32, all: u32) -> bool {
+    // SAFETY: plain access to a vCPU that exists.
+    unsafe {
+        if cpu.is_null() || curr_cflags(cpu) & all != 0 {
+            return false;
+        }
+        tcg_cflags_set(cpu, flags);
+    }
+    true
 }
 
 /// Takes QEMU's big lock.

@@ -12,6 +12,7 @@
 mod api;
 mod clock;
 mod control;
+mod counting;
 mod engine;
 mod execute;
 mod internals;

@@ -1,6 +1,7 @@
 //! Translation: what QEMU turns into a block is decoded once, and told where to call back.
 
 use crate::api::{self, Insn, Tb};
+use crate::counting;
 use crate::engine::{engine, Engine, Guest};
 use crate::execute;
 use crate::repeat;
@@ -84,6 +85,7 @@ impl Blocks {
 /// QEMU has dropped all its translations; no vCPU is inside a block.
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
+    counting::catch_all_up(e);
     repeat::forget_all(&mut e.vcpus);
     e.blocks.flush(&e.vcpus, &mut e.run.profile);
 }
@@ -139,10 +141,13 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     e.blocks.live.push(block);
 }
 
-fn register(e: &Engine, tb: *mut Tb, block: &Block, full: bool) {
-    let block_data = ptr::from_ref(block).cast_mut().cast::<c_void>();
-    // SAFETY: the block outlives QEMU's translation (see `Blocks`).
-    unsafe { api::qemu_plugin_register_vcpu_tb_exec_cb(tb, execute::block_enter, api::CB_RW_REGS_PC, block_data) };
+fn register(e: &mut Engine, tb: *mut Tb, block: &Block, full: bool) {
+    let running = e.running_index();
+    if full || !e.counts.add_to(tb, block, running, &e.vcpus[running].count) {
+        let data = ptr::from_ref(block).cast_mut().cast::<c_void>();
+        // SAFETY: the block outlives QEMU's translation (see `Blocks`).
+        unsafe { api::qemu_plugin_register_vcpu_tb_exec_cb(tb, execute::block_enter, api::CB_RW_REGS_PC, data) };
+    }
     // A block of one instruction may be QEMU's re-execution of a device access in mid-block, which has memory callbacks only.
     let lone = block.count == 1;
     for reference in &block.insns {

@@ -3,6 +3,7 @@
 //! whose turn it is not executes nothing, that is harmless.
 
 use crate::clock;
+use crate::counting::Count;
 use crate::engine::Engine;
 use crate::internals::{self, Cpu};
 use crate::repeat::Repeat;
@@ -21,6 +22,8 @@ pub struct Vcpu {
     pub timed_local: Ps,
     /// The block that QEMU is executing or has executed, not yet timed as a whole; null after it.
     pub block: *const Block,
+    /// What it executes unseen. Boxed because QEMU's code holds its address.
+    pub count: Box<Count>,
     /// Instructions of `block` already timed.
     pub timed: u32,
     /// Tagged virtual address of `block`, under full timing.
@@ -40,6 +43,7 @@ impl Default for Vcpu {
             local: Ps::ZERO,
             timed_local: Ps::ZERO,
             block: ptr::null(),
+            count: Box::default(),
             timed: 0,
             vaddr: 0,
             addresses: Addresses::default(),

@@ -54,7 +54,8 @@ pub struct Run {
     boot_instruction: Ps,
     /// Guest memory, for page walks.
     ram: GuestRam,
-    /// Instructions by vCPU, timed or counted, and a hash over what ran where.
+    /// Instructions by vCPU, timed or counted, and a hash over what ran where: each block that is timed, where turns end
+    /// while nothing is.
     pub instructions: Vec<u64>,
     timed_instructions: u64,
     repeated_instructions: u64,
@@ -129,32 +130,50 @@ impl Run {
             return;
         }
         let count = u64::from(upto - v.timed);
+        if block.ops.is_empty() || !self.experiment.full_timing() {
+            self.count(index, v, count);
+            v.timed = upto;
+            return;
+        }
         self.instructions[index] += count;
         let word = block.page_offset(v.timed) | (index as u64) << 12 | count << 20;
         self.hash = (self.hash ^ word).wrapping_mul(HASH_STEP);
         v.repeat.note(word, count, &v.accesses, |a| self.machine.is_polled(a.paddr));
-        if block.ops.is_empty() || !self.experiment.full_timing() {
-            v.local += count * self.boot_instruction;
-        } else {
-            self.timed_instructions += count;
-            let core = &mut self.machine.cores[index];
-            if v.local != v.timed_local {
-                core.idle_until(v.local); // it slept, or ran untimed
-            }
-            let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
-            let mut tables = addresses::Tables { addresses: &v.addresses, ram: self.ram };
-            let (before, from) = (core.cycle(), v.local);
-            self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
-            let core = &self.machine.cores[index];
-            if self.experiment.profiling() {
-                block.cycles.set(block.cycles.get() + (core.cycle() - before));
-                block.executed.set(block.executed.get() + count);
-                block.profiled_at.set(v.vaddr);
-            }
-            v.local = core.now();
-            v.timed_local = v.local;
+        self.timed_instructions += count;
+        let core = &mut self.machine.cores[index];
+        if v.local != v.timed_local {
+            core.idle_until(v.local); // it slept, or ran untimed
         }
+        let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
+        let mut tables = addresses::Tables { addresses: &v.addresses, ram: self.ram };
+        let (before, from) = (core.cycle(), v.local);
+        self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
+        let core = &self.machine.cores[index];
+        if self.experiment.profiling() {
+            block.cycles.set(block.cycles.get() + (core.cycle() - before));
+            block.executed.set(block.executed.get() + count);
+            block.profiled_at.set(v.vaddr);
+        }
+        v.local = core.now();
+        v.timed_local = v.local;
         v.timed = upto;
+    }
+
+    /// vCPU `index` has executed so many instructions that are only counted.
+    pub fn count(&mut self, index: usize, v: &mut Vcpu, count: u64) {
+        self.instructions[index] += count;
+        v.local += count * self.boot_instruction;
+    }
+
+    /// vCPU `index` has come to the end of its turn, before the block at `paddr`.
+    pub fn note_turn(&mut self, index: usize, paddr: u64) {
+        let word = paddr ^ (index as u64) << 56 ^ self.instructions[index] << 20;
+        self.hash = (self.hash ^ word).wrapping_mul(HASH_STEP);
+    }
+
+    /// Time that an instruction takes while nothing is timed.
+    pub fn boot_instruction(&self) -> Ps {
+        self.boot_instruction
     }
 
     /// Core `index` has taken turns more, in each of which it executes what `trail` stands for in the hash.

@@ -1,0 +1,179 @@
+//! While nothing is timed, QEMU counts by itself: code that it adds to each block takes its instructions into account, and
+//! calls only where the vCPU has got as far as it may go unseen: the end of its window, or where what a device has written
+//! becomes visible.
+//!
+//! A vCPU whose turn it is has its count *opened*: it starts as many instructions below the limit as its time allows. What
+//! it has executed since is taken over by [`catch_up`], which closes it again; every callback does so first, and finds all
+//! as if each block had called. A closed count stands at the limit: the next block calls.
+//!
+//! QEMU builds the address of a count into the code, so that no two vCPUs may share code ([`Counts::own_code`]). It means the place
+//! of a vCPU in a scoreboard; ours has places of one byte (a multiplication by more writes to a constant of the translator:
+//! QEMU 11.1), and is the base that addresses are given from.
+//!
+//! Nothing of a result depends on it (`--every-turn` does without; a test compares).
+
+use crate::api::{self, Entry};
+use crate::clock;
+use crate::engine::{engine, Engine};
+use crate::execute;
+use crate::internals::{self, Cpu};
+use crate::translate::Block;
+use std::ffi::c_void;
+use std::ptr;
+use wiretime_base::Ps;
+
+/// From here on, blocks call.
+const LIMIT: u64 = 1 << 63;
+
+/// Compile flags of QEMU's translations that mean nothing to it: whose code it is.
+const OWNER_SHIFT: u32 = 19;
+const OWNERS: u32 = 1 << 5;
+
+/// What QEMU keeps of a vCPU, in a place of its own.
+pub struct Count {
+    /// Instructions of blocks entered, from an arbitrary beginning.
+    instructions: u64,
+    /// The last of them.
+    block: *const Block,
+    open: bool,
+    /// Where `instructions` stood when it was opened.
+    from: u64,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self { instructions: LIMIT, block: ptr::null(), open: false, from: LIMIT }
+    }
+}
+
+/// How QEMU gets at counts; none where each block calls.
+pub struct Counts(Option<*mut api::Scoreboard>);
+
+impl Counts {
+    /// For that many vCPUs.
+    pub fn new(wanted: bool, vcpus: u32) -> Self {
+        // SAFETY: QEMU allocates.
+        Self((wanted && vcpus <= OWNERS).then(|| unsafe { api::qemu_plugin_scoreboard_new(1) }))
+    }
+
+    /// Lets vCPU `index` have code of its own.
+    pub fn own_code(&mut self, cpu: Cpu, index: u32) {
+        if !internals::add_compile_flags(cpu, index << OWNER_SHIFT, (OWNERS - 1) << OWNER_SHIFT) {
+            self.0 = None;
+        }
+    }
+
+    /// Has QEMU count what it is translating for vCPU `index`; false where each block has to call.
+    pub fn add_to(&self, tb: *mut api::Tb, block: &Block, index: usize, count: &Count) -> bool {
+        let Some(score) = self.0 else { return false };
+        // SAFETY: all vCPUs exist before anything is translated.
+        let base = unsafe { api::qemu_plugin_scoreboard_find(score, 0) } as usize;
+        let entry = |place: usize| Entry { score, offset: place.wrapping_sub(base).wrapping_sub(index) };
+        let instructions = entry(ptr::from_ref(&count.instructions) as usize);
+        let last = entry(ptr::from_ref(&count.block) as usize);
+        let data = ptr::from_ref(block).cast_mut().cast::<c_void>();
+        // SAFETY: the block outlives QEMU's translation (see `Blocks`), the count all of them. In this order: a block that is
+        // left is not counted.
+        unsafe {
+            api::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+                tb,
+                execute::block_enter,
+                api::CB_RW_REGS_PC,
+                api::COND_GE,
+                instructions,
+                LIMIT,
+                data,
+            );
+            api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, api::ADD_U64, instructions, block.count.into());
+            api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, api::STORE_U64, last, data as u64);
+        }
+        true
+    }
+}
+
+impl Count {
+    /// Instructions of blocks entered since it was opened.
+    fn executed(&self) -> u64 {
+        // SAFETY: QEMU's code writes to it, in this thread.
+        unsafe { ptr::from_ref(&self.instructions).read_volatile() }.wrapping_sub(self.from)
+    }
+
+    /// The last block entered.
+    fn last(&self) -> &Block {
+        // SAFETY: as above, with the address of a block, which lives until it has been taken over (see `flushed`).
+        unsafe { &*ptr::from_ref(&self.block).read_volatile() }
+    }
+}
+
+/// Whether blocks that are not timed are counted by QEMU.
+#[inline]
+pub fn is_on(e: &Engine) -> bool {
+    e.counts.0.is_some()
+}
+
+/// vCPU `index` may execute blocks unseen up to `until`, which is later than its own time; it is in none.
+pub fn open(e: &mut Engine, index: usize, until: Ps) {
+    let step = e.run.boot_instruction();
+    let v = &mut e.vcpus[index];
+    let ahead = (until - v.local).0.div_ceil(step.0).min(LIMIT / 2);
+    v.count.open = true;
+    v.count.from = LIMIT - ahead;
+    v.count.instructions = v.count.from;
+    clock::follow(Followed { count: &*v.count, from: v.local, step });
+}
+
+/// Takes over what vCPU `index` has executed since its count was opened, and closes it: its last block is what it executes.
+#[inline]
+pub fn catch_up(e: &mut Engine, index: usize) {
+    if e.vcpus[index].count.open {
+        close(e, index);
+    }
+}
+
+fn close(e: &mut Engine, index: usize) {
+    clock::unfollow();
+    let v = &mut e.vcpus[index];
+    let executed = v.count.executed();
+    (v.count.open, v.count.instructions) = (false, LIMIT);
+    if executed > 0 {
+        let block: *const Block = v.count.last();
+        // SAFETY: as in `last`.
+        let unfinished = unsafe { &*block }.count;
+        e.run.count(index, v, executed - u64::from(unfinished));
+        (v.block, v.timed) = (block, 0);
+        clock::set_local(v.local);
+        e.turns.blocks += 1;
+    }
+}
+
+/// Takes over what all have executed.
+pub fn catch_all_up(e: &mut Engine) {
+    (0..e.vcpus.len()).for_each(|index| catch_up(e, index));
+}
+
+/// The engine, and the vCPU whose code runs in this thread now, caught up.
+pub fn caught_up() -> (&'static mut Engine, usize) {
+    let e = engine();
+    let running = e.running_index();
+    e.turns.running = running;
+    catch_up(e, running);
+    (e, running)
+}
+
+/// The time of a vCPU whose count is open.
+#[derive(Clone, Copy)]
+pub struct Followed {
+    count: *const Count,
+    from: Ps,
+    step: Ps,
+}
+
+impl Followed {
+    /// When the block began that it executes; none where it has not begun one.
+    pub fn now(&self) -> Option<Ps> {
+        // SAFETY: it lives as long as its vCPU; read by the thread that executes it.
+        let count = unsafe { &*self.count };
+        let executed = count.executed();
+        (executed > 0).then(|| self.from + (executed - u64::from(count.last().count)) * self.step)
+    }
+}
