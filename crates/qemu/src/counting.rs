@@ -18,6 +18,7 @@ use crate::engine::{engine, Engine};
 use crate::execute;
 use crate::internals::{self, Cpu};
 use crate::translate::Block;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use wiretime_base::Ps;
@@ -29,20 +30,32 @@ const LIMIT: u64 = 1 << 63;
 const OWNER_SHIFT: u32 = 19;
 const OWNERS: u32 = 1 << 5;
 
-/// What QEMU keeps of a vCPU, in a place of its own.
+/// What QEMU keeps of a vCPU: cells that its code writes to, between callbacks.
 pub struct Count {
     /// Instructions of blocks entered, from an arbitrary beginning.
-    instructions: u64,
+    instructions: Cell<u64>,
     /// The last of them.
-    block: *const Block,
-    open: bool,
-    /// Where `instructions` stood when it was opened.
-    from: u64,
+    block: Cell<*const Block>,
+    /// Where `instructions` stood when it was opened; none where it is closed.
+    from: Cell<Option<u64>>,
 }
 
-impl Default for Count {
-    fn default() -> Self {
-        Self { instructions: LIMIT, block: ptr::null(), open: false, from: LIMIT }
+impl Count {
+    /// A closed one. It is never freed: its address is in QEMU's code.
+    pub fn leaked() -> &'static Self {
+        let closed = Self { instructions: Cell::new(LIMIT), block: Cell::new(ptr::null()), from: Cell::new(None) };
+        Box::leak(Box::new(closed))
+    }
+
+    /// Instructions of blocks entered since it was opened, all of them but the last, and that block; none where none was.
+    fn executed(&self) -> Option<(u64, &Block)> {
+        let entered = self.instructions.get() - self.from.get()?;
+        if entered == 0 {
+            return None;
+        }
+        // SAFETY: the address of a block, written by QEMU's code; it lives until it has been taken over (see `flushed`).
+        let block = unsafe { &*self.block.get() };
+        Some((entered - u64::from(block.count), block))
     }
 }
 
@@ -58,22 +71,20 @@ impl Counts {
 
     /// Lets vCPU `index` have code of its own.
     pub fn own_code(&mut self, cpu: Cpu, index: u32) {
-        if !internals::add_compile_flags(cpu, index << OWNER_SHIFT, (OWNERS - 1) << OWNER_SHIFT) {
+        if self.0.is_some() && !internals::add_compile_flags(cpu, index << OWNER_SHIFT, (OWNERS - 1) << OWNER_SHIFT) {
             self.0 = None;
         }
     }
 
     /// Has QEMU count what it is translating for vCPU `index`; false where each block has to call.
-    pub fn add_to(&self, tb: *mut api::Tb, block: &Block, index: usize, count: &Count) -> bool {
+    pub fn add_to(&self, tb: *mut api::Tb, block: &Block, index: usize, count: &'static Count) -> bool {
         let Some(score) = self.0 else { return false };
         // SAFETY: all vCPUs exist before anything is translated.
         let base = unsafe { api::qemu_plugin_scoreboard_find(score, 0) } as usize;
         let entry = |place: usize| Entry { score, offset: place.wrapping_sub(base).wrapping_sub(index) };
-        let instructions = entry(ptr::from_ref(&count.instructions) as usize);
-        let last = entry(ptr::from_ref(&count.block) as usize);
+        let (instructions, last) = (entry(count.instructions.as_ptr() as usize), entry(count.block.as_ptr() as usize));
         let data = ptr::from_ref(block).cast_mut().cast::<c_void>();
-        // SAFETY: the block outlives QEMU's translation (see `Blocks`), the count all of them. In this order: a block that is
-        // left is not counted.
+        // SAFETY: the block outlives QEMU's translation (see `Blocks`). In this order: a block that is left is not counted.
         unsafe {
             api::qemu_plugin_register_vcpu_tb_exec_cond_cb(
                 tb,
@@ -91,20 +102,6 @@ impl Counts {
     }
 }
 
-impl Count {
-    /// Instructions of blocks entered since it was opened.
-    fn executed(&self) -> u64 {
-        // SAFETY: QEMU's code writes to it, in this thread.
-        unsafe { ptr::from_ref(&self.instructions).read_volatile() }.wrapping_sub(self.from)
-    }
-
-    /// The last block entered.
-    fn last(&self) -> &Block {
-        // SAFETY: as above, with the address of a block, which lives until it has been taken over (see `flushed`).
-        unsafe { &*ptr::from_ref(&self.block).read_volatile() }
-    }
-}
-
 /// Whether blocks that are not timed are counted by QEMU.
 #[inline]
 pub fn is_on(e: &Engine) -> bool {
@@ -116,16 +113,15 @@ pub fn open(e: &mut Engine, index: usize, until: Ps) {
     let step = e.run.boot_instruction();
     let v = &mut e.vcpus[index];
     let ahead = (until - v.local).0.div_ceil(step.0).min(LIMIT / 2);
-    v.count.open = true;
-    v.count.from = LIMIT - ahead;
-    v.count.instructions = v.count.from;
-    clock::follow(Followed { count: &*v.count, from: v.local, step });
+    v.count.from.set(Some(LIMIT - ahead));
+    v.count.instructions.set(LIMIT - ahead);
+    clock::follow(Followed { count: v.count, from: v.local, step });
 }
 
 /// Takes over what vCPU `index` has executed since its count was opened, and closes it: its last block is what it executes.
 #[inline]
 pub fn catch_up(e: &mut Engine, index: usize) {
-    if e.vcpus[index].count.open {
+    if e.vcpus[index].count.from.get().is_some() {
         close(e, index);
     }
 }
@@ -134,12 +130,10 @@ fn close(e: &mut Engine, index: usize) {
     clock::unfollow();
     let v = &mut e.vcpus[index];
     let executed = v.count.executed();
-    (v.count.open, v.count.instructions) = (false, LIMIT);
-    if executed > 0 {
-        let block: *const Block = v.count.last();
-        // SAFETY: as in `last`.
-        let unfinished = unsafe { &*block }.count;
-        e.run.count(index, v, executed - u64::from(unfinished));
+    v.count.from.set(None);
+    v.count.instructions.set(LIMIT);
+    if let Some((finished, block)) = executed {
+        e.run.count(index, v, finished);
         (v.block, v.timed) = (block, 0);
         clock::set_local(v.local);
         e.turns.blocks += 1;
@@ -163,7 +157,7 @@ pub fn caught_up() -> (&'static mut Engine, usize) {
 /// The time of a vCPU whose count is open.
 #[derive(Clone, Copy)]
 pub struct Followed {
-    count: *const Count,
+    count: &'static Count,
     from: Ps,
     step: Ps,
 }
@@ -171,9 +165,7 @@ pub struct Followed {
 impl Followed {
     /// When the block began that it executes; none where it has not begun one.
     pub fn now(&self) -> Option<Ps> {
-        // SAFETY: it lives as long as its vCPU; read by the thread that executes it.
-        let count = unsafe { &*self.count };
-        let executed = count.executed();
-        (executed > 0).then(|| self.from + (executed - u64::from(count.last().count)) * self.step)
+        let (finished, _) = self.count.executed()?;
+        Some(self.from + finished * self.step)
     }
 }

@@ -143,7 +143,7 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
 
 fn register(e: &mut Engine, tb: *mut Tb, block: &Block, full: bool) {
     let running = e.running_index();
-    if full || !e.counts.add_to(tb, block, running, &e.vcpus[running].count) {
+    if full || !e.counts.add_to(tb, block, running, e.vcpus[running].count) {
         let data = ptr::from_ref(block).cast_mut().cast::<c_void>();
         // SAFETY: the block outlives QEMU's translation (see `Blocks`).
         unsafe { api::qemu_plugin_register_vcpu_tb_exec_cb(tb, execute::block_enter, api::CB_RW_REGS_PC, data) };

@@ -22,8 +22,8 @@ pub struct Vcpu {
     pub timed_local: Ps,
     /// The block that QEMU is executing or has executed, not yet timed as a whole; null after it.
     pub block: *const Block,
-    /// What it executes unseen. Boxed because QEMU's code holds its address.
-    pub count: Box<Count>,
+    /// What it executes unseen.
+    pub count: &'static Count,
     /// Instructions of `block` already timed.
     pub timed: u32,
     /// Tagged virtual address of `block`, under full timing.
@@ -43,7 +43,7 @@ impl Default for Vcpu {
             local: Ps::ZERO,
             timed_local: Ps::ZERO,
             block: ptr::null(),
-            count: Box::default(),
+            count: Count::leaked(),
             timed: 0,
             vaddr: 0,
             addresses: Addresses::default(),
