@@ -72,7 +72,7 @@ def test_completions_share_entries_while_the_link_is_behind(tmp_path: Path) -> N
     args = (
         "testpmd", "--cores", "4", "--queues", "4", "--packet-size", "64", "--rate", "97Gbps",
         "--set", "llc.dca_ways=2", "--set", "slot.generation=3", "--app-args=--forward-mode=rxonly",
-        "--duration", "300us", "--warmup", "300us",
+        "--duration", "100us", "--warmup", "300us",
     )  # fmt: skip
     apart, shared = (run(tmp_path / n, *args, "--set", f"nic.mlx5.compression_timeout={n}") for n in ("0ns", "2us"))
     lines = [r["statistics"]["memory"]["dma_writes"] / r["statistics"]["receive"]["delivered"] for r in (apart, shared)]
