@@ -371,7 +371,8 @@ class Machine:
             "-smp",
             str(system["cores"]),
             "-accel",
-            "tcg,thread=single,tb-size=256" + accel,
+            # MiB: each vCPU has translations of its own.
+            f"tcg,thread=single,tb-size={min(2048, 192 + 64 * system['cores'])}" + accel,
             "-rtc",
             "base=2025-01-01,clock=vm",
             "-seed",

@@ -10,7 +10,8 @@
 //! of a vCPU in a scoreboard; ours has places of one byte (a multiplication by more writes to a constant of the translator:
 //! QEMU 11.1), and is the base that addresses are given from.
 //!
-//! Nothing of a result depends on it (`--every-turn` does without; a test compares).
+//! Nothing of a result depends on it: with `--every-turn` no count is opened, so that each block calls from the same code; a
+//! test compares.
 
 use crate::api::{self, Entry};
 use crate::clock;
@@ -26,9 +27,9 @@ use wiretime_base::Ps;
 /// From here on, blocks call.
 const LIMIT: u64 = 1 << 63;
 
-/// Compile flags of QEMU's translations that mean nothing to it: whose code it is.
-const OWNER_SHIFT: u32 = 19;
-const OWNERS: u32 = 1 << 5;
+/// Compile flags of QEMU's translations that it has no use for: whose code it is.
+const OWNER_SHIFT: u32 = 20;
+const OWNERS: u32 = 1 << 4;
 
 /// What QEMU keeps of a vCPU: cells that its code writes to, between callbacks.
 pub struct Count {
@@ -59,26 +60,33 @@ impl Count {
     }
 }
 
-/// How QEMU gets at counts; none where each block calls.
-pub struct Counts(Option<*mut api::Scoreboard>);
+/// How QEMU gets at counts.
+pub struct Counts {
+    /// None where there are more vCPUs than owners.
+    score: Option<*mut api::Scoreboard>,
+    /// Whether any is opened.
+    opens: bool,
+}
 
 impl Counts {
-    /// For that many vCPUs.
-    pub fn new(wanted: bool, vcpus: u32) -> Self {
+    /// For that many vCPUs; `opens`: whether blocks may go unseen.
+    pub fn new(opens: bool, vcpus: u32) -> Self {
         // SAFETY: QEMU allocates.
-        Self((wanted && vcpus <= OWNERS).then(|| unsafe { api::qemu_plugin_scoreboard_new(1) }))
+        let score = (vcpus <= OWNERS).then(|| unsafe { api::qemu_plugin_scoreboard_new(1) });
+        Self { score, opens }
     }
 
     /// Lets vCPU `index` have code of its own.
     pub fn own_code(&mut self, cpu: Cpu, index: u32) {
-        if self.0.is_some() && !internals::add_compile_flags(cpu, index << OWNER_SHIFT, (OWNERS - 1) << OWNER_SHIFT) {
-            self.0 = None;
+        let all = (OWNERS - 1) << OWNER_SHIFT;
+        if self.score.is_some() && !internals::add_compile_flags(cpu, index << OWNER_SHIFT, all) {
+            self.score = None;
         }
     }
 
     /// Has QEMU count what it is translating for vCPU `index`; false where each block has to call.
     pub fn add_to(&self, tb: *mut api::Tb, block: &Block, index: usize, count: &'static Count) -> bool {
-        let Some(score) = self.0 else { return false };
+        let Some(score) = self.score else { return false };
         // SAFETY: all vCPUs exist before anything is translated.
         let base = unsafe { api::qemu_plugin_scoreboard_find(score, 0) } as usize;
         let entry = |place: usize| Entry { score, offset: place.wrapping_sub(base).wrapping_sub(index) };
@@ -102,10 +110,10 @@ impl Counts {
     }
 }
 
-/// Whether blocks that are not timed are counted by QEMU.
+/// Whether blocks that are not timed may go unseen.
 #[inline]
 pub fn is_on(e: &Engine) -> bool {
-    e.counts.0.is_some()
+    e.counts.opens && e.counts.score.is_some()
 }
 
 /// vCPU `index` may execute blocks unseen up to `until`, which is later than its own time; it is in none.
