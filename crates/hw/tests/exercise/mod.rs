@@ -5,6 +5,7 @@
 mod random;
 
 pub use random::Random;
+use std::iter::{once, repeat_n};
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Split, Walk, Walker};
@@ -73,10 +74,13 @@ fn access(class: Class) -> Option<MemKind> {
     })
 }
 
+/// Instructions of a class in a block.
+const OPS: u8 = 12;
+
 /// One block of a class: independent operations first, then a chain.
 fn block(class: Class, random: &mut Random, branch: Branch) -> (Vec<MicroOp>, Vec<MemKind>) {
     let (vector, mut ops, mut kinds) = (matches!(class as u8, 7..=16) || class == Class::LoadVector, vec![], vec![]);
-    for i in 0..12u8 {
+    for i in 0..OPS {
         let mut op = MicroOp::new(class);
         let base = if vector { 32 } else { 0 };
         let chained = i > 6;
@@ -208,21 +212,21 @@ fn cores(p: &Platform) -> Vec<u64> {
     signature
 }
 
-/// One loop that strides through memory, two lines a turn.
-fn strides(p: &Platform) -> Vec<u64> {
+/// One block of a class in a loop: its accesses begin at each of `turns`' addresses and are so far from each other, under
+/// addresses that are higher by `virtually`.
+fn loops(p: &Platform, class: Class, virtually: u64, turns: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
     let mut signature = Vec::new();
     let mut memory = MemorySystem::new(p, 1);
     let mut core = Core::new(p, 0);
-    let (ops, kinds) = block(Class::Load, &mut Random::new(1), Branch::Direct);
+    let (ops, kinds) = block(class, &mut Random::new(1), Branch::Direct);
     let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
-    for turn in 0..500u64 {
-        let events: Vec<MemEvent> = (0..kinds.len() as u64)
-            .map(|i| {
-                let paddr = (1 << 29) + i * (1 << 20) + turn * 128;
-                MemEvent { paddr, vaddr: paddr + (1 << 33), value: 0, index: i as u16, kind: MemKind::Load }
-            })
-            .collect();
-        let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
+    let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
+    for (first, step) in turns {
+        let event = |(i, &kind): (usize, &MemKind)| {
+            let paddr = first + i as u64 * step;
+            MemEvent { paddr, vaddr: paddr + virtually, value: 0, index: i as u16, kind }
+        };
+        let events: Vec<MemEvent> = kinds.iter().enumerate().map(event).collect();
         core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
     }
     signature.push(core.now().0);
@@ -230,30 +234,15 @@ fn strides(p: &Platform) -> Vec<u64> {
     signature
 }
 
+/// Strides through memory, two lines a turn.
+fn strides(p: &Platform) -> Vec<u64> {
+    loops(p, Class::Load, 1 << 33, (0..500).map(|turn| ((1 << 29) + turn * 128, 1 << 20)))
+}
+
 /// A long buffer is written, sixteen bytes a store; between its parts, more and more stores into a line that is there.
 fn stream(p: &Platform) -> Vec<u64> {
-    let mut signature = Vec::new();
-    let mut memory = MemorySystem::new(p, 1);
-    let mut core = Core::new(p, 0);
-    let (ops, kinds) = block(Class::Store, &mut Random::new(1), Branch::Direct);
-    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
-    let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
-    let mut store = |first: u64, step: u64| {
-        let events: Vec<MemEvent> = (0..kinds.len() as u64)
-            .map(|i| {
-                let paddr = first + i * step;
-                MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind: MemKind::Store }
-            })
-            .collect();
-        core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
-    };
-    for part in 0..1200u64 {
-        store((1 << 28) + part * 16 * kinds.len() as u64, 16);
-        (0..part / 120).for_each(|_| store(1 << 29, 0));
-    }
-    signature.push(core.now().0);
-    values(&mut signature, memory.private_stats(0));
-    signature
+    let part = |n: u64| once(((1 << 28) + n * 16 * u64::from(OPS), 16)).chain(repeat_n((1 << 29, 0), n as usize / 120));
+    loops(p, Class::Store, 0, (0..1200).flat_map(part))
 }
 
 const STEP: Ps = Ps::from_ns(400);
