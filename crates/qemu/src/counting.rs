@@ -6,9 +6,9 @@
 //! it has executed since is taken over by [`catch_up`], which closes it again; every callback does so first, and finds all
 //! as if each block had called. A closed count stands at the limit: the next block calls.
 //!
-//! QEMU builds the address of a count into the code, so that no two vCPUs may share code ([`Counts::own_code`]). It means the place
-//! of a vCPU in a scoreboard; ours has places of one byte (a multiplication by more writes to a constant of the translator:
-//! QEMU 11.1), and is the base that addresses are given from.
+//! QEMU builds the address of a count into the code, so that no two vCPUs may share code ([`Counts::own_code`]). It means
+//! the place of a vCPU in a scoreboard; ours has places of one byte (a multiplication by more writes to a constant of the
+//! translator: QEMU 11.1), and is the base that addresses are given from.
 //!
 //! Nothing of a result depends on it: with `--every-turn` no count is opened, so that each block calls from the same code; a
 //! test compares.
@@ -146,11 +146,6 @@ fn close(e: &mut Engine, index: usize) {
         clock::set_local(v.local);
         e.turns.blocks += 1;
     }
-}
-
-/// Takes over what all have executed.
-pub fn catch_all_up(e: &mut Engine) {
-    (0..e.vcpus.len()).for_each(|index| catch_up(e, index));
 }
 
 /// The engine, and the vCPU whose code runs in this thread now, caught up.

@@ -26,7 +26,6 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     let block = unsafe { &*data.cast::<Block>() };
     let turn = e.turns.turn;
     if running == turn {
-        counting::catch_up(e, running);
         finish_block(e, running, Some(block));
     }
     e.turns.running = running;
@@ -34,7 +33,6 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     let asleep = running != turn && unsafe { internals::cpu_thread_is_idle(e.vcpus[turn].cpu) };
     if asleep {
         // It fell asleep in its turn. Its last block is due now, not whenever the host lets it wake.
-        counting::catch_up(e, turn);
         finish_block(e, turn, None);
     }
     if e.turns.irq_due {
@@ -122,8 +120,9 @@ extern "C" fn due_work(_: Cpu, _: RunData) {
     e.run.update_irq();
 }
 
-/// Times what `running` has executed of its current block.
+/// Accounts for all that `running` has executed: what QEMU has counted, then its current block.
 fn finish_block(e: &mut Engine, running: usize, next: Option<&Block>) {
+    counting::catch_up(e, running);
     let v = &mut e.vcpus[running];
     if v.block.is_null() {
         return;
@@ -137,7 +136,6 @@ fn finish_block(e: &mut Engine, running: usize, next: Option<&Block>) {
 
 /// Accounts for what every vCPU has executed last.
 pub fn finish_all(e: &mut Engine) {
-    counting::catch_all_up(e);
     for running in 0..e.vcpus.len() {
         finish_block(e, running, None);
     }

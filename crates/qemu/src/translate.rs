@@ -85,7 +85,8 @@ impl Blocks {
 /// QEMU has dropped all its translations; no vCPU is inside a block.
 pub extern "C" fn flushed(_: *mut c_void) {
     let e = engine();
-    counting::catch_all_up(e);
+    // Counts point to blocks.
+    (0..e.vcpus.len()).for_each(|index| counting::catch_up(e, index));
     repeat::forget_all(&mut e.vcpus);
     e.blocks.flush(&e.vcpus, &mut e.run.profile);
 }

@@ -137,7 +137,7 @@ impl Run {
         }
         self.instructions[index] += count;
         let word = block.page_offset(v.timed) | (index as u64) << 12 | count << 20;
-        self.hash = (self.hash ^ word).wrapping_mul(HASH_STEP);
+        self.note(word);
         v.repeat.note(word, count, &v.accesses, |a| self.machine.is_polled(a.paddr));
         self.timed_instructions += count;
         let core = &mut self.machine.cores[index];
@@ -167,7 +167,12 @@ impl Run {
 
     /// vCPU `index` has come to the end of its turn, before the block at `paddr`.
     pub fn note_turn(&mut self, index: usize, paddr: u64) {
-        let word = paddr ^ (index as u64) << 56 ^ self.instructions[index] << 20;
+        self.note(paddr ^ (index as u64) << 56 ^ self.instructions[index] << 20);
+    }
+
+    /// The hash over what ran where takes in `word`.
+    #[inline]
+    fn note(&mut self, word: u64) {
         self.hash = (self.hash ^ word).wrapping_mul(HASH_STEP);
     }
 
@@ -189,7 +194,7 @@ impl Run {
         self.timed_instructions += instructions * count;
         self.repeated_instructions += instructions * count;
         for _ in 0..count {
-            self.hash = trail.iter().fold(self.hash, |hash, word| (hash ^ word).wrapping_mul(HASH_STEP));
+            trail.iter().for_each(|&word| self.note(word));
         }
     }
 

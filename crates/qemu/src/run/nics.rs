@@ -156,6 +156,6 @@ impl Run {
     fn note_interrupt(&mut self) {
         self.interrupts += 1;
         let total: u64 = self.instructions.iter().sum();
-        self.hash = (self.hash ^ total).wrapping_mul(super::HASH_STEP);
+        self.note(total);
     }
 }
