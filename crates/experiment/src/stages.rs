@@ -302,11 +302,11 @@ impl Experiment {
         if !start {
             return None;
         }
-        d.machine.find_places(self.settings.mapped_doorbells);
         self.stage = Stage::Traffic;
         self.clocks.traffic = Some(Instant::now());
         // From the end of the current window on: nothing of the past changes.
         self.begin_load(window_end, d);
+        d.machine.find_places(self.settings.mapped_doorbells);
         Some(if self.settings.timing == Timing::Blocks { BOOT_QUANTUM } else { self.platform.quantum() })
     }
 

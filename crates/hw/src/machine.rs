@@ -274,7 +274,10 @@ impl<H: Hold> Machine<H> {
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
-        self.nics.nics().polls(&mut self.memory, (index, *slot), ring, paddr - ring.bytes.start, t);
+        let offset = paddr - ring.bytes.start;
+        if ring.is_look(offset) {
+            self.nics.nics().polls(&mut self.memory, (index, *slot), ring, offset, t);
+        }
     }
 
     /// Hands on what core `index` has stored to devices.

@@ -95,7 +95,10 @@ impl<H: Hold> Machine<H> {
         let Nics { books, .. } = &mut *nics;
         for paddr in polled {
             if let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(paddr)) {
-                books.polled_again(*slot, ring.entry_at(paddr - ring.bytes.start), count);
+                let offset = paddr - ring.bytes.start;
+                if ring.is_look(offset) {
+                    books.polled_again(*slot, ring.entry_at(offset), count);
+                }
             }
         }
     }

@@ -54,6 +54,9 @@ pub struct Polled {
     /// Entries that tell of packets. Where the ring's bytes hold one more, it tells how far they have come, and software looks
     /// there first.
     pub entries: u32,
+    /// From which byte of an entry on a read of it is a look whether it has come: software reads the rest of one that has not,
+    /// too, where it reads several pieces.
+    pub tells: u32,
     /// The receive queue whose packets it tells of.
     pub queue: u16,
 }
@@ -63,7 +66,13 @@ impl Polled {
     #[must_use]
     pub fn whole(bytes: Range<u64>, entry: u32, queue: u16) -> Self {
         let entries = (bytes.end.saturating_sub(bytes.start) / u64::from(entry.max(1))) as u32;
-        Self { bytes, entry, entries, queue }
+        Self { bytes, entry, entries, tells: 0, queue }
+    }
+
+    /// Whether a read at so many bytes from its start is a look.
+    #[must_use]
+    pub fn is_look(&self, offset: u64) -> bool {
+        offset % u64::from(self.entry.max(1)) >= u64::from(self.tells)
     }
 
     /// Queue, entry and number of entries, at so many bytes from its start.
@@ -106,6 +115,8 @@ pub trait Device {
     /// While nobody watches those pages: what has changed there since they were last seen.
     fn look_at_pages(&mut self, _effects: &mut Effects<'_, Self::Event>, _rung: &mut Vec<Self::Event>) {}
 
+    /// Traffic is about to start: what software has switched on by now is what it polls.
+    fn traffic_starts(&mut self, _effects: &mut Effects<'_, Self::Event>) {}
     /// A frame has come from the wire; whether it is kept. Its bytes are the MAC's until then.
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Self::Event, G>) -> bool;
     /// Whoever is at the far end has packets for a device that pulls them ([`Io::pulls`]): user logic that makes its own.

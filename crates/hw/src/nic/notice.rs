@@ -65,6 +65,8 @@ pub enum Notice {
     Offered { buffer: u64 },
     /// A transmit doorbell: so many descriptors more.
     Posted { queue: u16, count: u32, level: Level },
+    /// The doorbell of a transmit queue has come; what it tells of is read first, and told as posted at this time.
+    Rung { queue: u16 },
     /// The read of what the next transmit descriptor points to starts.
     Begun { queue: u16 },
     /// It has ended; the buffer, where it is the first of a packet.

@@ -44,9 +44,15 @@ fn histogram() -> Histogram<u64> {
 /// The driver of one queue pair.
 pub struct Driver {
     written: VecDeque<Written>,
+    /// Since the ring started: descriptors written back, posted, and posted before any was written back.
+    completed: u64,
+    posted: u64,
+    first_fill: u64,
     /// The descriptor that software looks at next.
     next: u32,
     burst: u64,
+    /// When a look ended the last one.
+    ended_at: Option<Ps>,
     /// Which core polls.
     pub core: u16,
     last_rx_doorbell: Option<Ps>,
@@ -75,8 +81,12 @@ impl Driver {
     pub fn new() -> Self {
         Self {
             written: VecDeque::with_capacity(1024),
+            completed: 0,
+            posted: 0,
+            first_fill: 0,
             next: 0,
             burst: 0,
+            ended_at: None,
             core: 0,
             last_rx_doorbell: None,
             last_tx_doorbell: None,
@@ -90,8 +100,20 @@ impl Driver {
     /// The ring starts anew, at descriptor `next`.
     pub fn reset(&mut self, next: u32) {
         self.written.clear();
-        (self.next, self.burst) = (next, 0);
+        (self.next, self.burst, self.ended_at) = (next, 0, None);
+        (self.completed, self.posted, self.first_fill) = (0, 0, 0);
         (self.last_rx_doorbell, self.last_tx_doorbell) = (None, None);
+    }
+
+    /// From now on reads are told. Nobody has told of those before; whose places have been posted again have been taken.
+    pub fn watched(&mut self) {
+        let taken = self.posted - self.first_fill;
+        let left = self.completed.saturating_sub(taken) as usize;
+        while let Some(w) = self.written.front().filter(|_| self.written.len() > left) {
+            self.next = w.index + 1;
+            self.written.pop_front();
+        }
+        self.burst = 0;
     }
 
     /// Histograms are filled, from the start, or no longer.
@@ -104,6 +126,7 @@ impl Driver {
 
     /// Descriptor `index` is written back.
     pub fn written(&mut self, index: u32, visible: Ps, packet: Option<u64>) {
+        self.completed += 1;
         self.written.push_back(Written { index, visible, packet });
     }
 
@@ -117,14 +140,17 @@ impl Driver {
         if index >= entries {
             return self.looks(t);
         }
-        let ahead = (index + entries - self.next % entries.max(1)) % entries.max(1);
-        if ahead * 2 > entries {
+        self.next %= entries.max(1);
+        let ahead = (index + entries - self.next) % entries.max(1);
+        // So far behind a ring that is full it cannot be: it has taken all before, while nobody watched.
+        let there = self.written.get(ahead as usize).is_some_and(|w| w.index == index && w.visible <= t);
+        if ahead * 2 > entries && !there {
             return Seen::Nothing; // behind: already taken
         }
         let at_next = ahead == 0;
         let mut taken = 0;
         while let Some(w) = self.written.front().filter(|w| w.visible <= t && taken <= ahead) {
-            if w.index != self.next % entries {
+            if w.index != self.next {
                 break; // written before somebody moved the ring: nothing to count
             }
             self.next = (self.next + 1) % entries;
@@ -138,25 +164,30 @@ impl Driver {
         if taken > 0 || !at_next {
             return Seen::Nothing;
         }
-        self.ends(true)
+        self.ends(true, t)
     }
 
     /// A core looks how far the ring has come, and takes nothing yet.
     fn looks(&mut self, t: Ps) -> Seen {
         let finds = self.written.front().is_some_and(|w| w.visible <= t);
-        self.ends(!finds)
+        self.ends(!finds, t)
     }
 
     /// A burst ends, if one had begun; else, where there was nothing, that is an empty poll.
-    fn ends(&mut self, nothing: bool) -> Seen {
+    /// Another read of it at the same time is the same look.
+    fn ends(&mut self, nothing: bool, t: Ps) -> Seen {
+        let again = self.ended_at == Some(t);
         match self.end_burst() {
-            0 if nothing => {
+            0 if nothing && !again => {
                 self.stats.polls += 1;
                 self.stats.empty_polls += 1;
                 Seen::Empty
             }
             0 => Seen::Nothing,
-            n => Seen::Burst(n),
+            n => {
+                self.ended_at = Some(t);
+                Seen::Burst(n)
+            }
         }
     }
 
@@ -186,6 +217,10 @@ impl Driver {
     pub fn replenishes(&mut self, t: Ps, count: u32, available: u32) {
         self.stats.rx_doorbells += 1;
         self.stats.replenished += u64::from(count);
+        self.posted += u64::from(count);
+        if self.completed == 0 {
+            self.first_fill = self.posted;
+        }
         if let Some(last) = self.last_rx_doorbell.replace(t) {
             self.stats.rx_doorbell_interval_ps += t.saturating_sub(last).0;
         }
@@ -196,8 +231,15 @@ impl Driver {
 
     /// The transmit tail was written.
     pub fn posts(&mut self, t: Ps, count: u32) {
-        self.stats.tx_doorbells += 1;
         self.stats.posted += u64::from(count);
+        if self.last_tx_doorbell != Some(t) {
+            self.rings(t);
+        }
+    }
+
+    /// The same, and what it tells of is not yet known.
+    pub fn rings(&mut self, t: Ps) {
+        self.stats.tx_doorbells += 1;
         if let Some(last) = self.last_tx_doorbell.replace(t) {
             self.stats.tx_doorbell_interval_ps += t.saturating_sub(last).0;
         }
@@ -222,6 +264,58 @@ mod tests {
         (3..7).for_each(|i| assert_eq!(read(&mut d, i, Ps(40)), Seen::Nothing));
         assert_eq!(d.end_burst(), 4, "by the doorbell of what it sends");
         assert_eq!((d.stats.polls, d.stats.empty_polls, d.stats.bursts, d.stats.burst_packets), (5, 3, 2, 7));
+    }
+
+    /// What came while nobody told of reads: more than half a ring, in which software may be anywhere. Whose places were posted
+    /// again it has taken; of the others it may have taken some, or none.
+    #[test]
+    fn what_was_posted_again_before_anybody_watched_has_been_taken() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        d.replenishes(Ps(0), 7, 0);
+        (0..21).for_each(|i| d.written(i % 8, Ps(i.into()), Some(i.into())));
+        d.replenishes(Ps(20), 20, 0);
+        d.watched();
+        assert_eq!(d.waiting(), 1);
+        d.reads(4, 8, Ps(25), &mut j);
+        assert_eq!(d.reads(5, 8, Ps(26), &mut j), Seen::Burst(1));
+        (5..8).for_each(|i| d.written(i, Ps(5), None));
+        d.replenishes(Ps(30), 4, 0);
+        d.watched();
+        assert_eq!(d.reads(0, 8, Ps(31), &mut j), Seen::Empty, "over the end");
+    }
+
+    /// Places that are posted again all at once, when few are left: where software is shows when it reads what is there.
+    #[test]
+    fn where_software_is_shows_when_it_reads_what_is_there() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        (0..40).for_each(|i| d.written(i, Ps(5), Some(i.into())));
+        d.watched();
+        let mut four = |d: &mut Driver, from: u32, t| (0..4).rev().map(|i| d.reads(from + i, 64, t, &mut j)).last();
+        assert_eq!((four(&mut d, 40, Ps(10)), d.waiting()), (Some(Seen::Nothing), 40), "it may be anywhere");
+        d.written(40, Ps(15), Some(40));
+        four(&mut d, 40, Ps(20));
+        assert_eq!(d.waiting(), 0);
+        assert_eq!(four(&mut d, 41, Ps(30)), Some(Seen::Burst(41)));
+    }
+
+    /// A driver that reads an entry in several pieces, which tell of it each.
+    #[test]
+    fn a_second_read_is_the_same_look() {
+        let (mut d, mut j) = (Driver::new(), Journeys::default());
+        d.written(0, Ps(5), Some(0));
+        let seen: Vec<_> = [0, 1, 1].into_iter().map(|i| d.reads(i, 8, Ps(10), &mut j)).collect();
+        assert_eq!(seen, [Seen::Nothing, Seen::Burst(1), Seen::Nothing]);
+        assert_eq!(d.reads(1, 8, Ps(20), &mut j), Seen::Empty);
+    }
+
+    /// Several posts at the time of one doorbell are told by it.
+    #[test]
+    fn a_doorbell_tells_of_several() {
+        let mut d = Driver::new();
+        d.rings(Ps(5));
+        (0..3).for_each(|_| d.posts(Ps(5), 1));
+        d.posts(Ps(9), 2);
+        assert_eq!((d.stats.tx_doorbells, d.stats.posted, d.stats.tx_doorbell_interval_ps), (2, 5, 4));
     }
 
     /// Four descriptors at a time, the last first, as vector drivers do.

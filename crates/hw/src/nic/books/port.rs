@@ -251,6 +251,7 @@ impl PortBook {
                 self.timeline.note(t, What::Doorbell { queue, transmit: true });
                 self.timeline.note(t, What::TxRing { queue, posted: level.posted });
             }
+            Notice::Rung { queue } => self.queue(queue).driver.rings(t),
             Notice::Begun { queue } => self.queue(queue).transmit.begun(t),
             Notice::Finished { queue, reported, level } => {
                 let q = self.queue(queue);
@@ -278,6 +279,11 @@ impl PortBook {
                 }
             }
         }
+    }
+
+    /// From now on it is told what software reads of receive rings.
+    pub(in crate::nic) fn watched(&mut self) {
+        self.queues.iter_mut().for_each(|q| q.driver.watched());
     }
 
     pub(super) fn begin_measurement(&mut self) {

@@ -393,6 +393,9 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
         self.begin();
     }
     fn start_traffic(&mut self, t: Ps, books: &mut Books) {
+        self.device.traffic_starts(&mut effects!(self));
+        self.hear(books);
+        books.ports[self.index].watched();
         self.mac.cable.start_at(t);
         books.ledger.load_begins(self.mac.cable.next_id());
         if self.mac.cable.pulled {

@@ -47,6 +47,8 @@ const BAR_SIZE: u64 = 32 << 20;
 /// Doorbell pages begin behind the initialization segment and the messages.
 const DOORBELLS: u64 = 16 << 12;
 const SEGMENT_SIZE: u64 = 0x2000;
+/// Bytes at the end of a completion that drivers read to see whether it has come; the rest they read whether or not.
+const TELLS: u32 = 16;
 
 /// The pages that guest and device share as memory: the doorbell pages that are given out first.
 #[must_use]
@@ -292,14 +294,18 @@ impl Mlx5 {
     /// The books get to know receive queues: those of a table together, in its order.
     fn receives_first<G>(&mut self, table: Option<u32>, queue: u32, io: &mut Io<'_, Due, G>) {
         let all = table.and_then(|number| self.objects.tables.get(number)).cloned().unwrap_or_else(|| vec![queue]);
+        self.name_receivers(&all, &mut io.effects);
+    }
+
+    fn name_receivers(&mut self, all: &[u32], fx: &mut Effects<'_, Due>) {
         let beside = self.objects.rqs.iter().any(|(_, rq)| rq.user && rq.ring.log > 0);
-        for number in all {
+        for &number in all {
             let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.lane.is_none()) else { continue };
             let Some(lane) = free_lane(&self.lanes[0], !rq.user && beside) else { return };
             self.lanes[0][lane] = Some(number);
             rq.lane = Some(lane as u16);
             let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
-            io.note(Notice::Restarted { queue: lane as u16, entry });
+            fx.note(Notice::Restarted { queue: lane as u16, entry });
         }
     }
 
@@ -468,6 +474,15 @@ impl Device for Mlx5 {
         Some(Rung { event: Due::Doorbell { place, value: store.value }, sends })
     }
 
+    fn traffic_starts(&mut self, fx: &mut Effects<'_, Due>) {
+        // Queues of programs, those of a table in its order. The kernel's are known by their first packet.
+        let waits = |rq: &objects::Rq| rq.user && rq.ring.log > 0 && rq.state == State::Ready;
+        let of_tables = self.objects.tables.iter().flat_map(|(_, queues)| queues.iter().copied());
+        let others = self.objects.rqs.iter().map(|(number, _)| number);
+        let all: Vec<u32> = of_tables.chain(others).filter(|&n| self.objects.rqs.get(n).is_some_and(waits)).collect();
+        self.name_receivers(&all, fx);
+    }
+
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
         self.now = io.now;
         self.arrive(packet, io)
@@ -518,7 +533,8 @@ impl Device for Mlx5 {
             let queue = rq.lane.filter(|_| rq.state == State::Ready)?;
             let ring = &self.objects.cqs.get(rq.cq)?.ring;
             let bytes = ring.pages.piece(u64::from(ring.entries()) << ring.stride)?;
-            Some(Polled::whole(bytes, 1 << ring.stride, queue))
+            let entry = 1 << ring.stride;
+            Some(Polled { tells: entry - TELLS, ..Polled::whole(bytes, entry, queue) })
         };
         self.objects.rqs.iter().filter_map(ring).collect()
     }

@@ -63,8 +63,11 @@ impl Mlx5 {
         let now = io.now;
         let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
         sq.rung = now;
-        let (record, epoch) = (sq.ring.record.wrapping_add(4), sq.epoch);
+        let (record, epoch, lane) = (sq.ring.record.wrapping_add(4), sq.epoch, sq.lane);
         let purpose = purpose(sq, Moves::Descriptors);
+        if let Some(queue) = lane {
+            io.note(Notice::Rung { queue });
+        }
         // What is posted stands in a record in memory, and, for the last request, in the doorbell itself.
         let until = if self.record_first { io.read(now, record, 4, purpose) } else { now };
         io.at(until, Due::SendRecord { queue, epoch });
