@@ -29,6 +29,28 @@ def test_a_result_says_that_software_is_a_model(tmp_path: Path) -> None:
     assert [q["cohort"]["offered"] > 0 for q in result["ports"][0]["queues"]] == [True] * 4
 
 
+@pytest.mark.parametrize("nic", ["connectx-6dx", "connectx-7"])
+def test_a_connectx_has_models(nic: str, tmp_path: Path) -> None:
+    args = (
+        "--nic",
+        nic,
+        "--queues",
+        "2",
+        "--cores",
+        "2",
+        "--packet-size",
+        "64",
+        "--rate",
+        "20Gbps",
+        "--duration",
+        "200us",
+    )
+    result = balanced(tmp_path / "a", "testpmd", *PACKET, *args)
+    assert result["loss_percent"] == 0
+    driver = [q["driver"] for q in result["statistics"]["ports"][0]["queues"]]
+    assert all(0 < d["tx_doorbells"] < d["posted"] and d["burst_packets"] > 0 for d in driver)
+
+
 def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> None:
     args = ("testpmd", *WIRE, "--queues", "8", "--packet-size", "256", "--rate", "20Gbps", "--duration", "300us")
     first, second = balanced(tmp_path / "a", *args), balanced(tmp_path / "b", *args)

@@ -27,7 +27,7 @@ import tomlkit
 from rich.table import Table
 
 import wiretime._native as _native
-from wiretime import counters, platforms, runs, software
+from wiretime import counters, runs, software
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.profile import KERNEL_FILE
@@ -53,13 +53,21 @@ DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
         {"receive_most": 128, "refill": 1, "release": 4096, "report": 1},
     ),
+    # `mlx5_rxtx_vec_neon.h`, `mlx5_tx.h`: sent buffers are looked for before each burst.
+    "connectx-6dx": (
+        {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
+        {"receive_most": 64, "refill": 64, "release": 0, "report": 32},
+    ),
 }
 # What Xilinx's driver programs into the device (facts-qdma.md 3.6), and ours.
 QDMA = {
     "completion": 16, "prefetch": 16, "fetch": 32, "coalesce": 31, "coalesce_cycles": 25, "count": 64, "timer": 30,
 }  # fmt: skip
+# What Debian's build of net_mlx5 makes of a ConnectX: lines of 128 B; four completions a call (facts-mlx5.md 3.6).
+CONNECTX = {"completion": 128, "compresses": True, "looks": 4, "packets": 32}
+TABLES = {"qdma": ("qdma", QDMA), "connectx-6dx": ("connectx", CONNECTX)}
 # The driver's file in the guest, where it is a library.
-LIBRARIES = {"8254x": "librte_net_e1000", "82599": "librte_net_ixgbe"}
+LIBRARIES = {"8254x": "librte_net_e1000", "82599": "librte_net_ixgbe", "connectx-6dx": "librte_net_mlx5"}
 # What programs do with a packet's bytes, and how far ahead they prefetch them themselves (`macswap_neon.h`,
 # `l3fwd_lpm_neon.h`: the next four).
 PROGRAMS: Mapping[str, Mapping[str, Any]] = {
@@ -189,7 +197,7 @@ def _shares(ideal: Request, interface: str) -> Shares:
 
 
 def _model(request: Request, costs: Mapping[str, float], shares: Shares, window: int, source: str) -> software.Model:
-    interface = platforms.interfaces(runs.machine(request))[0]
+    interface = software.driver(runs.machine(request))
     touches, policy = DRIVERS[interface]
     setup = runs.check(request)
     ring = setup.command.ring
@@ -227,7 +235,10 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
             "buffer": BUFFER,
         },
     }
-    return {**made, "qdma": QDMA} if interface == "qdma" else made
+    if interface in TABLES:
+        name, programmed = TABLES[interface]
+        made[name] = dict(programmed)
+    return made
 
 
 def simulated(request: Request, model: software.Model) -> Report:
@@ -251,7 +262,7 @@ def make(request: Request, tell: Tell) -> Found:
     if request.engine != software.FULL:
         raise WiretimeError("--engine: a model is made from runs in full system")
     machine = runs.machine(request)
-    interface = platforms.interfaces(machine)[0]
+    interface = software.driver(machine)
     if interface not in DRIVERS:
         raise WiretimeError(f"--nic {interface}: models are made for {', '.join(DRIVERS)}")
     if (cores := int(machine["system"]["cores"])) != 2 or request.queues != 1:
@@ -354,6 +365,7 @@ NOTES = {
     "touches": "DPDK 24.11's driver and the program; window: what the reorder buffer holds, nearest to full system",
     "policy": "defaults of DPDK 24.11 and of our command lines",
     "qdma": "what the driver programs",
+    "connectx": "what the driver makes of it, as Debian builds it",
 }
 
 

@@ -83,9 +83,19 @@ def load(name: str) -> Model:
     return checked(table, str(path))
 
 
+# NICs whose driver is another's, too.
+FAMILIES = {"connectx-7": "connectx-6dx"}
+
+
+def driver(platform: Mapping[str, Any]) -> str:
+    """Return which driver a machine's NIC has, by the interface of its family that models name."""
+    interface = platforms.interfaces(platform)[0]
+    return FAMILIES.get(interface, interface)
+
+
 def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
     """Return the model of an application on a machine's NIC: the one that is named, or ours."""
-    interface = platforms.interfaces(platform)[0]
+    interface = driver(platform)
     model = load(name if name is not None else f"{app}-{interface}")
     if model["interface"] != interface:
         its = model["interface"]

@@ -26,6 +26,9 @@ pub struct CostModel {
     /// How it programs a QDMA, where that is its NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qdma: Option<QdmaDriver>,
+    /// How it drives a ConnectX, where that is its NIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connectx: Option<ConnectxDriver>,
 }
 
 /// Cycles of a core, without waiting for memory.
@@ -201,12 +204,44 @@ impl QdmaDriver {
             ("qdma.count", self.count, 1, 255),
             ("qdma.timer", self.timer, 1, 255),
         ] {
-            if !(least..=most).contains(&value) {
-                return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
-            }
+            within(name, value, least, most)?;
         }
         Ok(())
     }
+}
+
+/// What a driver makes of a ConnectX beside its rings.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectxDriver {
+    /// Bytes of a place for a completion; 64 or 128.
+    #[schemars(range(min = 64, max = 128), extend("unit" = "B"))]
+    pub completion: u32,
+    /// Whether received packets' completions may share entries.
+    pub compresses: bool,
+    /// Completions that are looked at together.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "entries"))]
+    pub looks: u32,
+    /// Most packets of a request to send.
+    #[schemars(range(min = 1, max = 60), extend("unit" = "packets"))]
+    pub packets: u32,
+}
+
+impl ConnectxDriver {
+    fn check(&self) -> Result<(), Invalid> {
+        if !matches!(self.completion, 64 | 128) {
+            return Err(Invalid::new("connectx.completion", self.completion, "must be 64 or 128"));
+        }
+        within("connectx.looks", self.looks, 1, 64)?;
+        within("connectx.packets", self.packets, 1, 60)
+    }
+}
+
+fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), Invalid> {
+    if !(least..=most).contains(&value) {
+        return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
+    }
+    Ok(())
 }
 
 impl CostModel {
@@ -222,6 +257,14 @@ impl CostModel {
     /// Where it says nothing of that.
     pub fn qdma_driver(&self) -> Result<&QdmaDriver, Invalid> {
         self.qdma.as_ref().ok_or_else(|| Invalid::new("interface", "qdma", "needs the table qdma"))
+    }
+
+    /// How it drives a ConnectX.
+    ///
+    /// # Errors
+    /// Where it says nothing of that.
+    pub fn connectx_driver(&self) -> Result<&ConnectxDriver, Invalid> {
+        self.connectx.as_ref().ok_or_else(|| Invalid::new("interface", &self.interface, "needs the table connectx"))
     }
 
     /// Checks what types do not.
@@ -264,13 +307,14 @@ impl CostModel {
             ("touches.posted_lines", self.touches.posted_lines, 0, 2),
             ("touches.released_lines", self.touches.released_lines, 0, 2),
         ] {
-            if !(least..=most).contains(&value) {
-                return Err(Invalid::new(name, value, format!("must be from {least} to {most}")));
-            }
+            within(name, value, least, most)?;
         }
-        if self.interface == "qdma" {
-            self.qdma_driver()?;
+        match self.interface.as_str() {
+            "qdma" => drop(self.qdma_driver()?),
+            "connectx-6dx" => drop(self.connectx_driver()?),
+            _ => {}
         }
-        self.qdma.iter().try_for_each(QdmaDriver::check)
+        self.qdma.iter().try_for_each(QdmaDriver::check)?;
+        self.connectx.iter().try_for_each(ConnectxDriver::check)
     }
 }

@@ -116,7 +116,7 @@ impl Cpu {
     }
 
     /// A store to a device: it leaves when all that is older has, loads that have not come among it. Work goes on behind it.
-    pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: u32) {
+    pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: impl Into<u64>) {
         let t = self.clock.at(self.all_older()) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
         let mut nics = host.nics.borrow_mut();

@@ -53,10 +53,6 @@ impl Program for Modelled {
     }
 }
 
-fn name(interface: Interface) -> String {
-    serde_json::to_value(interface).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
 const PAGE: u64 = 4096;
 
 /// Buffers of a core's pool for each queue pair: both rings full, and some on their way.
@@ -120,19 +116,20 @@ impl PacketRun {
             Arena { rings, buffers: rings + RINGS * RING_BYTES }
         };
         let memory = HostMemory::new(arena(pairs.len()).rings as usize);
-        let host = host(p, &c.run, &memory)?;
+        let mut host = host(p, &c.run, &memory)?;
         let experiment = Experiment::new(p, &c.run, capture, None)?;
         // The device adds the check sequence, where a wire has one.
-        let stripped = if model.interface == name(Interface::Qdma) { 0 } else { FCS };
-        let bytes = c.run.load.sizes.range().0.saturating_sub(stripped).max(1);
+        let stripped = if model.interface == driver::name(Interface::Qdma) { 0 } else { FCS };
+        let (shortest, longest) = c.run.load.sizes.range();
+        let bytes = shortest.saturating_sub(stripped).max(1);
         let mut all = Vec::new();
         for core in 0..working.min(pairs.len()) {
             let mut drivers = Vec::new();
             let mine = pairs.iter().enumerate().filter(|(_, (_, queue))| usize::from(*queue) % working == core);
             for (n, &(port, queue)) in mine {
                 let interface = p.port(port).nic.interface;
-                if name(interface) != model.interface {
-                    let its = name(interface);
+                let its = driver::name(interface);
+                if its != model.interface {
                     let rule = format!("the NIC is {its}: another model is needed");
                     return Err(Invalid::new("model.interface", &model.interface, rule));
                 }
@@ -151,7 +148,8 @@ impl PacketRun {
                 .filter(|(_, pair)| pair.0 == port.index)
                 .map(|(n, pair)| (pair.1, arena(n)))
                 .collect();
-            driver::set_up(port.nic.interface, &host, port.index, &its, &model)?;
+            let at = (port.nic.interface, port.index);
+            driver::set_up(at, (&mut host, &memory), &its, &model, longest.saturating_sub(stripped))?;
         }
         Ok(Self {
             host,

@@ -1,6 +1,7 @@
 //! Poll-mode drivers: what they do with a device's rings, in memory and time.
 
 pub mod intel;
+pub mod mlx5;
 pub mod qdma;
 
 use crate::cost::CostModel;
@@ -127,6 +128,8 @@ pub enum Driver {
     Intel(intel::Pair),
     /// Three rings a queue pair.
     Qdma(qdma::Pair),
+    /// Requests and completions.
+    Mlx5(Box<mlx5::Pair>),
 }
 
 impl Driver {
@@ -146,7 +149,9 @@ impl Driver {
             Interface::I8254x => intel(intel::Family::I8254x),
             Interface::I82599 => intel(intel::Family::I82599),
             Interface::Qdma => Ok(Self::Qdma(qdma::Pair::new(port, queue, arena, model)?)),
-            Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
+            Interface::Connectx6Dx | Interface::Connectx7 => {
+                Ok(Self::Mlx5(Box::new(mlx5::Pair::new(port, queue, arena, model)?)))
+            }
         }
     }
 }
@@ -156,6 +161,7 @@ macro_rules! each {
         match $self {
             Driver::Intel($pair) => $then,
             Driver::Qdma($pair) => $then,
+            Driver::Mlx5($pair) => $then,
         }
     };
 }
@@ -193,25 +199,28 @@ impl PollDriver for Driver {
     }
 }
 
-fn no_driver(model: &CostModel) -> Invalid {
-    Invalid::new("model.interface", &model.interface, "there is no model of its driver")
+/// The name under which models have the driver of an interface: its own, or that of a family.
+#[must_use]
+pub fn name(interface: Interface) -> String {
+    let its = if interface == Interface::Connectx7 { Interface::Connectx6Dx } else { interface };
+    serde_json::to_value(its).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// What a driver does once for its device.
+/// What a driver does once for its device, which gets frames of so many bytes at most (as far as that is known).
 ///
 /// # Errors
 /// Where the device cannot be what the model asks for.
 pub fn set_up(
-    interface: Interface,
-    host: &Host,
-    port: usize,
+    (interface, port): (Interface, usize),
+    (host, memory): (&mut Host, &HostMemory),
     queues: &[(u16, Arena)],
     model: &CostModel,
+    longest: u32,
 ) -> Result<(), Invalid> {
     match interface {
         Interface::I8254x => intel::set_up(intel::Family::I8254x, host, port, queues, model),
         Interface::I82599 => intel::set_up(intel::Family::I82599, host, port, queues, model),
         Interface::Qdma => qdma::set_up(host, port, queues, model),
-        Interface::Connectx6Dx | Interface::Connectx7 => Err(no_driver(model)),
+        Interface::Connectx6Dx | Interface::Connectx7 => mlx5::set_up(host, memory, port, queues, (model, longest)),
     }
 }
