@@ -136,6 +136,7 @@ impl Firmware<'_> {
             Requests::Receive => (0x0908, 0x0909, 4),
             Requests::Send(_) => (0x0904, 0x0905, 6),
         };
+        // Of a receive queue nothing is there.
         let transport = if let Requests::Send(number) = kind { number } else { 0 };
         let words = [
             (0, make << 16 | USER),
@@ -146,7 +147,6 @@ impl Firmware<'_> {
             (WORK + 0x14, record as u32),
             (WORK + 0x20, shift << 16 | log),
         ];
-        // The transport's word is inside a receive queue's reserved part.
         let number = self.with_pages(&words, ring, 1 << (shift + log))?;
         self.make(LIST, &[(0, modify << 16 | USER), (8, number), (CONTEXT, READY)])?;
         Ok(number)
