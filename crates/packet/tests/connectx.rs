@@ -98,7 +98,7 @@ fn completions_share_entries() {
 /// A native build has places of 64 bytes, and looks at more of them together.
 #[test]
 fn places_of_completions_are_what_the_driver_says() {
-    let (p, s) = (platform("grace", 1), load("20Gbps", 64, 1));
+    let (p, s) = (platform("grace", 1), load("5Gbps", 64, 1));
     let mut native = model();
     let c = native.connectx.as_mut().unwrap();
     (c.completion, c.looks) = (64, 8);
