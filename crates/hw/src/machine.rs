@@ -181,6 +181,14 @@ fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
     ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
 }
 
+/// The ring, and where in it, that a read of an address looks at.
+#[inline]
+fn look(rings: &[(usize, Polled)], paddr: u64) -> Option<(usize, &Polled, u64)> {
+    let (slot, ring) = rings.iter().find(|r| r.1.bytes.contains(&paddr))?;
+    let offset = paddr - ring.bytes.start;
+    ring.is_look(offset).then_some((*slot, ring, offset))
+}
+
 impl<H: Hold> Machine<H> {
     /// A platform with so many cores.
     #[must_use]
@@ -273,10 +281,8 @@ impl<H: Hold> Machine<H> {
     }
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
-        let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(&paddr)) else { return };
-        let offset = paddr - ring.bytes.start;
-        if ring.is_look(offset) {
-            self.nics.nics().polls(&mut self.memory, (index, *slot), ring, offset, t);
+        if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
+            self.nics.nics().polls(&mut self.memory, (index, slot), ring, offset, t);
         }
     }
 

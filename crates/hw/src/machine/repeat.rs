@@ -5,7 +5,7 @@
 //! since, so many turns more are one step: exactly what they would have been one by one, as long as no device acts and no
 //! other core touches what it has in its caches.
 
-use super::{Hold, Machine, Nics};
+use super::{look, Hold, Machine, Nics};
 use crate::core::{Standing, Turn as CoreTurn};
 use crate::memory::{Address, PrivateStats};
 use wiretime_base::stats::StatGroup;
@@ -93,12 +93,9 @@ impl<H: Hold> Machine<H> {
         self.memory.repeat(i, &turn.caches.times(count), turn.uses.map(|n| n.wrapping_mul(count as u32)));
         let mut nics = self.nics.nics();
         let Nics { books, .. } = &mut *nics;
-        for paddr in polled {
-            if let Some((slot, ring)) = self.rings.iter().find(|r| r.1.bytes.contains(paddr)) {
-                let offset = paddr - ring.bytes.start;
-                if ring.is_look(offset) {
-                    books.polled_again(*slot, ring.entry_at(offset), count);
-                }
+        for &paddr in polled {
+            if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
+                books.polled_again(slot, ring.entry_at(offset), count);
             }
         }
     }

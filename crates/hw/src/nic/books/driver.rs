@@ -44,10 +44,8 @@ fn histogram() -> Histogram<u64> {
 /// The driver of one queue pair.
 pub struct Driver {
     written: VecDeque<Written>,
-    /// Since the ring started: descriptors written back, posted, and posted before any was written back.
-    completed: u64,
-    posted: u64,
-    first_fill: u64,
+    /// Descriptors written back and not posted again.
+    unposted: usize,
     /// The descriptor that software looks at next.
     next: u32,
     burst: u64,
@@ -81,9 +79,7 @@ impl Driver {
     pub fn new() -> Self {
         Self {
             written: VecDeque::with_capacity(1024),
-            completed: 0,
-            posted: 0,
-            first_fill: 0,
+            unposted: 0,
             next: 0,
             burst: 0,
             ended_at: None,
@@ -100,16 +96,13 @@ impl Driver {
     /// The ring starts anew, at descriptor `next`.
     pub fn reset(&mut self, next: u32) {
         self.written.clear();
-        (self.next, self.burst, self.ended_at) = (next, 0, None);
-        (self.completed, self.posted, self.first_fill) = (0, 0, 0);
+        (self.next, self.burst, self.ended_at, self.unposted) = (next, 0, None, 0);
         (self.last_rx_doorbell, self.last_tx_doorbell) = (None, None);
     }
 
     /// From now on reads are told. Nobody has told of those before; whose places have been posted again have been taken.
     pub fn watched(&mut self) {
-        let taken = self.posted - self.first_fill;
-        let left = self.completed.saturating_sub(taken) as usize;
-        while let Some(w) = self.written.front().filter(|_| self.written.len() > left) {
+        while let Some(w) = self.written.front().filter(|_| self.written.len() > self.unposted) {
             self.next = w.index + 1;
             self.written.pop_front();
         }
@@ -126,7 +119,7 @@ impl Driver {
 
     /// Descriptor `index` is written back.
     pub fn written(&mut self, index: u32, visible: Ps, packet: Option<u64>) {
-        self.completed += 1;
+        self.unposted += 1;
         self.written.push_back(Written { index, visible, packet });
     }
 
@@ -143,8 +136,8 @@ impl Driver {
         self.next %= entries.max(1);
         let ahead = (index + entries - self.next) % entries.max(1);
         // So far behind a ring that is full it cannot be: it has taken all before, while nobody watched.
-        let there = self.written.get(ahead as usize).is_some_and(|w| w.index == index && w.visible <= t);
-        if ahead * 2 > entries && !there {
+        let there = || self.written.get(ahead as usize).is_some_and(|w| w.index == index && w.visible <= t);
+        if ahead * 2 > entries && !there() {
             return Seen::Nothing; // behind: already taken
         }
         let at_next = ahead == 0;
@@ -217,10 +210,8 @@ impl Driver {
     pub fn replenishes(&mut self, t: Ps, count: u32, available: u32) {
         self.stats.rx_doorbells += 1;
         self.stats.replenished += u64::from(count);
-        self.posted += u64::from(count);
-        if self.completed == 0 {
-            self.first_fill = self.posted;
-        }
+        // What fills the ring at first replaces nothing.
+        self.unposted = self.unposted.saturating_sub(count as usize);
         if let Some(last) = self.last_rx_doorbell.replace(t) {
             self.stats.rx_doorbell_interval_ps += t.saturating_sub(last).0;
         }

@@ -298,7 +298,7 @@ impl Mlx5 {
     }
 
     fn name_receivers(&mut self, all: &[u32], fx: &mut Effects<'_, Due>) {
-        let beside = self.objects.rqs.iter().any(|(_, rq)| rq.user && rq.ring.log > 0);
+        let beside = self.objects.rqs.iter().any(|(_, rq)| rq.of_program());
         for &number in all {
             let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.lane.is_none()) else { continue };
             let Some(lane) = free_lane(&self.lanes[0], !rq.user && beside) else { return };
@@ -416,7 +416,7 @@ impl Device for Mlx5 {
 
     fn ready(&self) -> bool {
         // Of programs in user space: the kernel's driver is up before them, and beside them.
-        let takes = |rq: &objects::Rq| rq.user && rq.ring.log > 0 && rq.state == State::Ready && rq.posted != rq.taken;
+        let takes = |rq: &objects::Rq| rq.of_program() && rq.state == State::Ready && rq.posted != rq.taken;
         self.objects.rqs.iter().any(|(_, rq)| takes(rq))
     }
 
@@ -476,7 +476,7 @@ impl Device for Mlx5 {
 
     fn traffic_starts(&mut self, fx: &mut Effects<'_, Due>) {
         // Queues of programs, those of a table in its order. The kernel's are known by their first packet.
-        let waits = |rq: &objects::Rq| rq.user && rq.ring.log > 0 && rq.state == State::Ready;
+        let waits = |rq: &objects::Rq| rq.of_program() && rq.state == State::Ready;
         let of_tables = self.objects.tables.iter().flat_map(|(_, queues)| queues.iter().copied());
         let others = self.objects.rqs.iter().map(|(number, _)| number);
         let all: Vec<u32> = of_tables.chain(others).filter(|&n| self.objects.rqs.get(n).is_some_and(waits)).collect();

@@ -357,6 +357,14 @@ pub struct Rq {
     pub epoch: u32,
 }
 
+impl Rq {
+    /// A program polls it: it is no kernel's, nor one of a single request where packets go that nobody wants.
+    #[must_use]
+    pub fn of_program(&self) -> bool {
+        self.user && self.ring.log > 0
+    }
+}
+
 /// A queue of send requests.
 #[derive(Debug, Default)]
 pub struct Sq {
