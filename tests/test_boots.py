@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import boots
+from wiretime import boots, memory
 from wiretime.errors import WiretimeError
 
 SHORT = ("--duration", "200us", "--warmup", "50us")
@@ -22,11 +22,11 @@ class Qemu(boots.Monitor):
     """Saves a file of a mebibyte, or fails."""
 
     def __init__(self, problem: OSError | None = None) -> None:
-        super().__init__()
+        super().__init__(-1)
         self.problem = problem
 
-    def save(self, path: Path) -> None:
-        path.write_bytes(b"\1" * (1 << 20))
+    def save(self, folder: Path) -> None:
+        (folder / "qemu").write_bytes(b"\1" * (1 << 20))
         if self.problem:
             raise self.problem
 
@@ -51,6 +51,26 @@ def is_there(seed: int) -> bool:
     boot = boots.Boot({**ABOUT, "seed": seed})
     boot.release()
     return boot.there
+
+
+def test_memory_comes_back_and_what_was_never_written_takes_no_room(tmp_path: Path) -> None:
+    size = 1 << 30
+    first, second, small = memory.make(size), memory.make(size), memory.make(memory.PAGE)
+    written = {0: b"first", 3 * memory.PAGE - 2: b"over an edge", size - 4: b"last", 1 << 29: bytes(9 * memory.PAGE)}
+    for at, data in written.items():
+        os.pwrite(first, data, at)
+    memory.save(first, tmp_path)
+    assert (tmp_path / memory.NAME).stat().st_size == 4 * memory.PAGE
+    memory.load(tmp_path, second)
+    assert all(os.pread(second, len(data), at) == data for at, data in written.items())
+    assert os.fstat(second).st_blocks * 512 == 4 * memory.PAGE
+    with pytest.raises(ValueError, match=f"not of memory of {memory.PAGE} bytes"):
+        memory.load(tmp_path, small)
+    os.truncate(tmp_path / memory.NAME, memory.PAGE)
+    with pytest.raises(ValueError, match="not of memory"):
+        memory.load(tmp_path, second)
+    for fd in (first, second, small):
+        os.close(fd)
 
 
 def test_a_state_is_found_again_by_what_it_depends_on() -> None:
@@ -172,7 +192,7 @@ def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None
         assert origin == "kept", name
         booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *SHORT, *args, "--boot")
         assert second == booted, name
-    search = ("msb", "testpmd", "--packet-sizes", "64,1518")
+    search = ("msb", "testpmd", "--packet-sizes", "1518", "--trial-length", "0.2")
     found = [wiretime(*search, *more) for more in ((), ("--boot",))]
     assert found[0].returncode == 0 and found[0].stdout == found[1].stdout, found[0].stderr
 
@@ -210,7 +230,7 @@ def test_what_a_state_is_of(cache: Path) -> None:
 def test_a_damaged_state_is_made_anew(tmp_path: Path) -> None:
     booted, _ = run(tmp_path / "made", "testpmd", *SHORT)
     [entry] = boots.entries()
-    for name in ("qemu", "engine.json"):
+    for name in ("qemu", "memory", "engine.json"):
         file = entry.path / name
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         again, origin = run(tmp_path / name, "testpmd", *SHORT)

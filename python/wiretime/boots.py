@@ -1,9 +1,9 @@
 """Boots once: states of guests that have booted, kept by all that they depend on, and continued by later runs.
 
-A state is a folder of the cache: QEMU's own (``qemu``: memory, cores, devices of the board), the engine's
-(``engine.json``) and what the guest had printed (``console``). It appears whole or not at all. Beside it is a lock:
-whoever makes the state has it alone, whoever continues from it shares it, so that two processes make it once and none
-goes that is in use.
+A state is a folder of the cache: QEMU's own (``qemu``: cores, devices of the board), the guest's memory (``memory``),
+the engine's (``engine.json``) and what the guest had printed (``console``). It appears whole or not at all. Beside it
+is a lock: whoever makes the state has it alone, whoever continues from it shares it, so that two processes make it once
+and none goes that is in use.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import paths
+from wiretime import memory, paths
 from wiretime.errors import WiretimeError
-from wiretime.setup.store import digest, file_digest
+from wiretime.setup.store import digest, file_digest, is_as_made, made
 
 # The oldest go when there are more.
 LIMIT = 8 << 30
 LIMIT_VARIABLE = "WIRETIME_STATES_LIMIT"
 FOLDER_VARIABLE = "WIRETIME_STATES"
 POLL_SECONDS = 0.005
-# What a state depends on, and hashes of its files; none where there can be no state, since such a guest has sent
-# packets before all of its devices were ready.
+# What a state depends on, and its files as they were made; none where there can be no state, since such a guest has
+# sent packets before all of its devices were ready.
 ABOUT = "about.json"
 # What is being made; what a killed process has left of it goes after an hour.
 NEW = ".new-"
@@ -108,10 +108,10 @@ class Boot:
     def _found(self) -> list[str] | None:
         """Return the files of the state: none where there can be none; ``None`` where there is nothing whole."""
         try:
-            files: dict[str, str] = json.loads((self.path / ABOUT).read_text())["files"]
-            if any(file_digest(self.path / name) != expected for name, expected in files.items()):
+            files: dict[str, Any] = json.loads((self.path / ABOUT).read_text())["files"]
+            if not all(is_as_made(self.path / name, *made) for name, made in files.items()):
                 return None
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
         # Used now; who may not say so may use it all the same.
         with contextlib.suppress(OSError):
@@ -121,6 +121,10 @@ class Boot:
     def console(self) -> bytes:
         """Return what the guest had printed."""
         return (self.path / "console").read_bytes()
+
+    def fill(self, fd: int) -> None:
+        """Bring the guest's memory back, into memory that nobody has touched."""
+        memory.load(self.path, fd)
 
     def keep(self, state: Any, console: bytes, qemu: Monitor) -> None:
         """Keep the state: the engine's, or none where there can be none; from then on others may go on from it, too."""
@@ -139,9 +143,9 @@ class Boot:
                 if state is not None:
                     (temporary / "engine.json").write_text(json.dumps(state))
                     (temporary / "console").write_bytes(console)
-                    qemu.save(temporary / "qemu")
-                hashes = {f.name: file_digest(f) for f in temporary.iterdir()}
-                (temporary / ABOUT).write_text(json.dumps({**self.about, "files": hashes}, indent=1) + "\n")
+                    qemu.save(temporary)
+                files = {f.name: made(f) for f in temporary.iterdir()}
+                (temporary / ABOUT).write_text(json.dumps({**self.about, "files": files}, indent=1) + "\n")
                 temporary.rename(self.path)
         except OSError as e:
             # A full disk ends no run.
@@ -241,10 +245,11 @@ def prune(most: int | None = None) -> int:
 
 
 class Monitor:
-    """QEMU's monitor (QMP), by which its state is kept."""
+    """QEMU's monitor (QMP), by which its state is kept, and the guest's memory, which it leaves alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, ram: int) -> None:
         self._ours, self.theirs = socket.socketpair()
+        self._ram = ram
         self._lines: Iterator[str] | None = None
 
     def _do(self, command: str, **arguments: Any) -> Any:
@@ -262,11 +267,11 @@ class Monitor:
                 raise OSError(0, f"{command}: {answer['error']['desc']}")
         raise OSError(0, "QEMU has ended")
 
-    def save(self, path: Path) -> None:
-        """Stop QEMU and save its state."""
+    def save(self, folder: Path) -> None:
+        """Stop QEMU and save its state and memory."""
         self._do("stop")
         self._do("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
-        self._do("migrate", uri=f"file:{path}")
+        self._do("migrate", uri=f"file:{folder / 'qemu'}")
         while True:
             now = self._do("query-migrate")
             if now.get("status") == "completed":
@@ -274,6 +279,7 @@ class Monitor:
             if now.get("status") in ("failed", "cancelled"):
                 raise OSError(0, now.get("error-desc", "QEMU could not save its state"))
             time.sleep(POLL_SECONDS)
+        memory.save(self._ram, folder)
 
     def close(self) -> None:
         """Close both ends."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import wiretime._native as _native
-from wiretime import boots, paths, platforms
+from wiretime import boots, memory, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import dpdk as builds
 from wiretime.setup import guest, qemu, store
@@ -295,7 +295,11 @@ class Machine:
         kept = boot if boot and boot.there else None
         self.keeps = boot if boot and not boot.there else None
         self.console = self._keep(anonymous("wiretime-console", kept.console() if kept else b""))
-        self.monitor = boots.Monitor() if self.keeps else None
+        size = _native.parse_size(system["memory"])
+        self.memory = self._keep(memory.make(size))
+        if kept:
+            kept.fill(self.memory)
+        self.monitor = boots.Monitor(self.memory) if self.keeps else None
         self.capture = self._file(capture) if capture else -1
         self._process: subprocess.Popen[bytes] | None = None
         # What is at the far end of the wire; its owner is this machine from here on.
@@ -330,7 +334,6 @@ class Machine:
                 "rombar": 0,
             }
             devices += ["-device", json.dumps(device)]
-        memory = _native.parse_size(system["memory"])
         frequency = _native.parse_frequency(system["counter_frequency"])
         plugin = ",".join(
             [
@@ -349,23 +352,24 @@ class Machine:
         # What the guest had printed when its state was kept stays before what it prints.
         console = f"file,id=console,path=/proc/self/fd/{self.console},append=on"
         serial = ["-serial", "mon:stdio"] if interactive else ["-chardev", console, "-serial", "chardev:console"]
-        state = []
+        # A state has no memory in it: that is kept and brought back beside it.
+        state = ["-global", "migration.x-ignore-shared=on"]
         if self.monitor:
             # QEMU's alone once it runs: its end is our end of file.
             theirs = self._keep(self.monitor.theirs.detach())
             # Whoever continues is to run, though this one stands still meanwhile.
             running = ["-global", "migration.store-global-state=off"]
-            state = ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
+            state += ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
         elif kept:
-            state = ["-incoming", f"file:{kept.path / 'qemu'}"]
+            state += ["-incoming", f"file:{kept.path / 'qemu'}"]
         self.command = [
             *qemu.command(self.qemu_root),
             "-M",
             f"{BOARD},{REPEATABLE},memory-backend=mem",
             "-object",
-            f"memory-backend-memfd,id=mem,size={memory},share=on",
+            f"memory-backend-file,id=mem,size={size},mem-path=/proc/self/fd/{self.memory},share=on",
             "-m",
-            str(memory >> 20),
+            str(size >> 20),
             "-cpu",
             f"{system['cpu']},cntfrq={frequency}",
             "-smp",
@@ -465,7 +469,7 @@ class Machine:
                 if on_start:
                     on_start(process.pid)
                 # The output's write end is QEMU's alone from here on: its end is our end of file.
-                kept = {self.console, errors}
+                kept = {self.console, errors} | ({self.memory} if self.monitor else set())
                 for fd in [fd for fd in self._fds if fd not in kept]:
                     os.close(fd)
                     self._fds.remove(fd)

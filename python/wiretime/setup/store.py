@@ -53,8 +53,14 @@ def _locked(root: Path) -> Iterator[None]:
         yield
 
 
-def _is(path: Path, size: int, changed_ns: int, sha256: str) -> bool:
-    """Whether a file is as it was made: untouched since, or else of the same content."""
+def made(path: Path) -> tuple[int, int, str]:
+    """Return what tells a file that has just been made from a damaged one: size, time of its last change, hash."""
+    now = path.stat()
+    return now.st_size, now.st_mtime_ns, file_digest(path)
+
+
+def is_as_made(path: Path, size: int, changed_ns: int, sha256: str) -> bool:
+    """Return whether a file is as it was made: untouched since, or else of the same content."""
     now = path.stat()
     if now.st_size != size:
         return False
@@ -65,7 +71,7 @@ def intact(folder: Path) -> bool:
     """Return whether an entry is whole, and as it was made."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-        return all(_is(folder / name, *made) for name, made in manifest["files"].items())
+        return all(is_as_made(folder / name, *made) for name, made in manifest["files"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -111,9 +117,7 @@ def entry(
         try:
             about = make(work)
             files = {
-                str(p.relative_to(work)): (p.stat().st_size, p.stat().st_mtime_ns, file_digest(p))
-                for p in sorted(work.rglob("*"))
-                if p.is_file() and not p.is_symlink()
+                str(p.relative_to(work)): made(p) for p in sorted(work.rglob("*")) if p.is_file() and not p.is_symlink()
             }
             (work / MANIFEST).write_text(json.dumps({"about": about, "files": files}, indent=1))
             work.rename(folder)
