@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,7 @@ SETUPS: dict[str, tuple[str, ...]] = {
 # How many of a thousand each has: fewer of what takes long.
 WEIGHTS = {"8 cores": 0.5, "16 cores": 0.3, "kernel": 0.5}
 LONGEST_SECONDS = 600
+POINTS = 64
 # Of this mark in their environment are all processes of one command, whatever became of their parents.
 MARK = "WIRETIME_ENDURANCE"
 GONE_SECONDS = 5.0
@@ -583,32 +585,37 @@ def clock(run: str, expected: str, folder: Path) -> str:
     )
 
 
-def many_points(run: str, expected: str, folder: Path) -> str:
-    """64 points at once are the same as two at a time."""
+def many_points(run: str, expected: str, folder: Path, count: int = POINTS) -> str:
+    """So many points at once are the same as two at a time."""
     plan = folder / "plan.toml"
-    sizes = ", ".join(str(64 + 16 * n) for n in range(64))
+    sizes = ", ".join(str(64 + 16 * n) for n in range(count))
     plan.write_text(PLAN.replace("64, 128, 256, 512", sizes))
     found = []
-    for jobs in ("64", "2"):
+    for jobs in (str(count), "2"):
         out = folder / jobs
         command = [*WIRETIME, "sweep", str(plan), "--out", str(out), "--jobs", jobs]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             return _short(done)
         found.append(_sweep_files(out))
-    return "" if found[0] == found[1] and len(found[0]) == 64 else f"{len(found[0])} and {len(found[1])} points differ"
+    return (
+        "" if found[0] == found[1] and len(found[0]) == count else f"{len(found[0])} and {len(found[1])} points differ"
+    )
 
 
 FAULTS = {f.__name__: f for f in (full_disk, full_cache, read_only_cache, no_network, clock, many_points)}
 
 
 @app.command()
-def faults(only: Annotated[str, typer.Option(help="This alone.")] = "") -> None:
+def faults(
+    only: Annotated[str, typer.Option(help="This alone.")] = "",
+    points: Annotated[int, typer.Option(help="Of a sweep at once.")] = POINTS,
+) -> None:
     """Take disk, network and a steady clock away."""
     run = " ".join([*WIRETIME, "run", *SETUPS["1 core"]])
     expected = once(SETUPS["1 core"], Trouble(), random.Random(1))
     wrong = 0
-    for name, fault in FAULTS.items():
+    for name, fault in {**FAULTS, many_points.__name__: partial(many_points, count=points)}.items():
         if only and name != only:
             continue
         with tempfile.TemporaryDirectory(prefix="endurance-") as folder:

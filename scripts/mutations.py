@@ -21,9 +21,9 @@ LIST = ROOT / "scripts/mutations.toml"
 CARGO = {
     "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
     "base": ["test", "-q", "-p", "wiretime-base"],
-    "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "closed_forms"],
-    "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "ordering"],
-    "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "repeat"],
+    "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "closed_forms::"],
+    "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "ordering::"],
+    "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "models", "repeat::"],
     "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa", "-p", "wiretime-experiment"],
 }
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]

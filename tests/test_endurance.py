@@ -34,7 +34,7 @@ def test_nothing_stays_of_what_is_killed() -> None:
 def test_disk_network_and_clock_fail() -> None:
     if subprocess.run(["unshare", "--map-root-user", "--mount", "--net", "true"], capture_output=True).returncode:
         pytest.skip("this host gives no namespaces")
-    out = endurance("faults")
+    out = endurance("faults", "--points", "12")
     assert out.count("as it must be") == len(out.splitlines()) == 6, out
 
 

@@ -2,13 +2,9 @@
 //! a store, an iperf3 client with a stack of its own.
 #![no_main]
 
-#[path = "../../crates/hw/tests/chaos/random.rs"]
-mod random;
-mod small;
-
 use libfuzzer_sys::fuzz_target;
-use random::Random;
 use wiretime_base::Ps;
+use wiretime_fuzz::{machine, Random};
 use wiretime_hw::params::Interface;
 use wiretime_hw::wire::{Cable, IperfLoad, Load, StoreLoad, Traffic};
 
@@ -30,7 +26,7 @@ fn loads() -> [Load; 4] {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let p = small::machine(Interface::I8254x);
+    let p = machine(Interface::I8254x);
     let mut random = Random::of_bytes(data);
     let load = loads()[random.below(4) as usize].clone();
     let mut cable =

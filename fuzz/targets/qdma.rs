@@ -1,15 +1,8 @@
-//! Registers and rings of this device under a guest that does anything: what is read from the fuzzer's bytes is what it does.
+//! Registers and rings of this device under a guest that does anything.
 #![no_main]
 
-#[path = "../../crates/hw/tests/chaos/mod.rs"]
-mod chaos;
-mod small;
-
-use chaos::{registers, Random};
 use libfuzzer_sys::fuzz_target;
+use wiretime_fuzz::guest_that_does_anything;
 use wiretime_hw::params::Interface;
 
-fuzz_target!(|data: &[u8]| {
-    let p = small::machine(Interface::Qdma);
-    registers::drive(Interface::Qdma, "this input", p, &mut Random::of_bytes(data), u64::MAX);
-});
+fuzz_target!(|data: &[u8]| guest_that_does_anything(Interface::Qdma, data));

@@ -1,9 +1,7 @@
 //! Every parameter matters: changing it moves some statistic of a fixed load, on some machine, or it is listed here with
 //! the reason why the models cannot see it.
 
-mod exercise;
-
-use exercise::LOADS;
+use super::exercise::LOADS;
 use serde_json::Value;
 use wiretime_hw::params::Platform;
 
@@ -116,9 +114,9 @@ fn machine(value: &Value) -> Option<Platform> {
 #[test]
 fn every_parameter_moves_something() {
     let schema = serde_json::to_value(schemars::schema_for!(Platform)).expect("a schema");
-    let n1 = include_str!("../../../platforms/neoverse-n1.toml");
-    let gem5 = include_str!("../../../platforms/gem5-n1-paper.toml");
-    let small = include_str!("../../../platforms/in-order.toml");
+    let n1 = include_str!("../../../../platforms/neoverse-n1.toml");
+    let gem5 = include_str!("../../../../platforms/gem5-n1-paper.toml");
+    let small = include_str!("../../../../platforms/in-order.toml");
     let v = |text: &str| Value::from(text);
     // Machines on which different things are scarce.
     let bases = [
@@ -185,8 +183,8 @@ fn every_parameter_moves_something() {
     leaves(&bases[0], "", &mut keys);
     let (all, elsewhere) = (keys.len(), ELSEWHERE.len());
     let told = format!("{} of {all} move; the other {elsewhere} say why not", all - elsewhere);
-    assert!(include_str!("../../../README.md").contains(&told), "README: {told}");
-    assert!(include_str!("../../../docs/how-it-works.md").contains(&format!("every one of the {all}")), "{all}");
+    assert!(include_str!("../../../../README.md").contains(&told), "README: {told}");
+    assert!(include_str!("../../../../docs/how-it-works.md").contains(&format!("every one of the {all}")), "{all}");
     let check = |key: &String| {
         // First the load that most likely shows it.
         let mut loads: Vec<usize> = (0..LOADS.len()).collect();

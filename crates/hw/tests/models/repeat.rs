@@ -119,15 +119,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|blocks| blocks.iter().enumerate().map(|(i, b)| step(i as u64, b)).collect())
 }
 
-const OUT_OF_ORDER: &str = include_str!("../../../platforms/ampere-altra.toml");
+const OUT_OF_ORDER: &str = include_str!("../../../../platforms/ampere-altra.toml");
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn turns_at_once_are_turns(steps in steps(), count in 1u64..3000) {
         check(OUT_OF_ORDER, &steps, count);
-        check(include_str!("../../../platforms/in-order.toml"), &steps, count);
-        check(include_str!("../../../platforms/gem5-n1-paper.toml"), &steps, count);
+        check(include_str!("../../../../platforms/in-order.toml"), &steps, count);
+        check(include_str!("../../../../platforms/gem5-n1-paper.toml"), &steps, count);
     }
 }
 
@@ -136,7 +136,7 @@ proptest! {
 fn a_poll_repeats() {
     let poll = [step(0, &[(1, 0, 0), (0, 0, 1), (0, 1, 2), (2, 3, 4)]), step(1, &[(1, 2, 3), (0, 3, 3)])];
     assert!(check(OUT_OF_ORDER, &poll, 1000));
-    assert!(check(include_str!("../../../platforms/in-order.toml"), &poll, 1000));
+    assert!(check(include_str!("../../../../platforms/in-order.toml"), &poll, 1000));
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl Host {
 }
 
 fn run((size, rate): (u32, &str), step: Ps, lanes: u32, forwards: bool) -> (Host, PortStats) {
-    let mut p: Platform = toml::from_str(include_str!("../../../../platforms/neoverse-n1.toml")).expect("a platform");
+    let mut p: Platform =
+        toml::from_str(include_str!("../../../../../platforms/neoverse-n1.toml")).expect("a platform");
     p.slot[0].lanes = lanes;
     let flows = Flows { count: u32::from(QUEUES) * 2, ..Flows::default() };
     let load = Load { sizes: Sizes::Fixed { size }, rate: rate.parse().expect("a rate"), flows, ..Load::default() };

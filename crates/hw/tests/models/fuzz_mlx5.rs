@@ -1,10 +1,8 @@
 //! A ConnectX against a driver that does anything (chaos/connectx.rs). No panic; and where it is driven as it should be, it
 //! works.
 
-mod chaos;
-
-use chaos::connectx::{drive, Host, BUFFERS, EQ, LOG, RECEIVE_CQ, SEND_CQ, SQ};
-use chaos::{platform, seeds, Random, MAC};
+use super::chaos::connectx::{drive, Host, BUFFERS, EQ, LOG, RECEIVE_CQ, SEND_CQ, SQ};
+use super::chaos::{platform, seeds, Random, MAC};
 use wiretime_base::Ps;
 
 #[test]

@@ -7,16 +7,16 @@ use wiretime_hw::wire::{Arrivals, Load, Sizes};
 
 fn platforms() -> [(&'static str, Platform); 4] {
     let parsed = |text| toml::from_str::<Platform>(text).expect("a platform");
-    let altra = parsed(include_str!("../../../platforms/ampere-altra.toml"));
+    let altra = parsed(include_str!("../../../../platforms/ampere-altra.toml"));
     let mut smmu = altra.clone();
     smmu.iommu.enabled = true;
-    let mut iommu = parsed(include_str!("../../../platforms/neoverse-n1.toml"));
+    let mut iommu = parsed(include_str!("../../../../platforms/neoverse-n1.toml"));
     iommu.iommu.enabled = true;
     [
         ("ampere-altra", altra),
         ("SMMU", smmu),
         ("IOMMU", iommu),
-        ("bus", parsed(include_str!("../../../platforms/gem5-n1-paper.toml"))),
+        ("bus", parsed(include_str!("../../../../platforms/gem5-n1-paper.toml"))),
     ]
 }
 

@@ -1,10 +1,7 @@
 //! A small load on every model: two cores with all kinds of instructions and accesses, and a NIC that forwards. What
 //! comes out is every statistic and every time: a changed machine shows in it.
 
-#[path = "../chaos/random.rs"]
-mod random;
-
-pub use random::Random;
+use super::chaos::Random;
 use std::iter::{once, repeat_n};
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;

@@ -4,9 +4,7 @@
 //! The seeds below are the corpus: each is a run that once went wrong, or the first of its kind. `make fuzz` has what drives
 //! the same by coverage.
 
-mod chaos;
-
-use chaos::{platform, registers, seeds, Random};
+use super::chaos::{platform, registers, seeds, Random};
 use wiretime_hw::params::Interface;
 
 const ACCESSES: u64 = 500_000;

@@ -1,6 +1,6 @@
 //! What the documentation shows runs.
 
-#[path = "../examples/forward.rs"]
+#[path = "../../examples/forward.rs"]
 mod forward;
 
 /// It asserts that every packet is accounted for.

@@ -223,9 +223,9 @@ pub fn drive(h: &mut Host, random: &mut Random, rounds: u64) {
                 // A command; parts of it are right.
                 let mut input = vec![0; 16 + random.below(0x400) as usize];
                 for byte in &mut input {
-                    *byte = if random.one_in(4) { random.next() as u8 } else { 0 };
+                    *byte = if random.one_in(4) { random.word() as u8 } else { 0 };
                 }
-                let opcode = if random.one_in(8) { random.next() as u16 } else { random.of(&COMMANDS_KNOWN) };
+                let opcode = if random.one_in(8) { random.word() as u16 } else { random.of(&COMMANDS_KNOWN) };
                 input[..2].copy_from_slice(&opcode.to_be_bytes());
                 // Numbers of objects are small, so that they meet; what works is seldom taken away.
                 let gone = matches!(opcode, 0x202 | 0x302 | 0x401 | 0x906 | 0x90a | 0x902 | 0x931 | 0x938 | 0x92f);
@@ -239,9 +239,9 @@ pub fn drive(h: &mut Host, random: &mut Random, rounds: u64) {
             1 => {
                 // A request to send, somewhere in the ring, its segments mostly in the key.
                 let at = SQ + 64 * random.below(1 << LOG);
-                let other = random.next() as u32;
+                let other = random.word() as u32;
                 let opcode = random.of(&[0u32, 0x0a, 0x0e, 0x25, 0x29, 0x29, other & 0xff]);
-                let mut words = [opcode, sq << 8 | random.below(64) as u32, 8, 0, 0, random.next() as u32, 0, 0];
+                let mut words = [opcode, sq << 8 | random.below(64) as u32, 8, 0, 0, random.word() as u32, 0, 0];
                 words[4] = (random.below(256) as u32) << 24;
                 words[7] = random.of(&[0, 0, 18 << 16, other]);
                 for (i, word) in (0..).zip(words) {
@@ -249,22 +249,22 @@ pub fn drive(h: &mut Host, random: &mut Random, rounds: u64) {
                 }
                 for i in 0..2 {
                     let length = random.of(&[60, 1514, 0, 1 << 31 | 8, other]);
-                    let key = if random.one_in(30) { random.next() as u32 } else { key };
-                    let address = if random.one_in(30) { random.next() } else { BUFFERS };
+                    let key = if random.one_in(30) { random.word() as u32 } else { key };
+                    let address = if random.one_in(30) { random.word() } else { BUFFERS };
                     h.put(at + 32 + 16 * i, &length.to_be_bytes());
                     h.put(at + 36 + 16 * i, &key.to_be_bytes());
                     h.put(at + 40 + 16 * i, &address.to_be_bytes());
                 }
             }
             2 => {
-                let count = if random.one_in(20) { random.next() as u16 } else { random.below(4) as u16 };
+                let count = if random.one_in(20) { random.word() as u16 } else { random.below(4) as u16 };
                 h.post(random.below(2) as usize, count);
             }
             3 => h.ring(0x800 + 0x100 * random.below(4), &[0, sq << 8 | 4]),
-            4 => h.ring(random.of(&[0x20, 0x40, 0x48]), &[random.next() as u32 & 0x0100_000f, cq]),
+            4 => h.ring(random.of(&[0x20, 0x40, 0x48]), &[random.word() as u32 & 0x0100_000f, cq]),
             5 => {
-                let place = random.next() & 0x1ff_fffc;
-                let bytes = random.next().to_le_bytes();
+                let place = random.word() & 0x1ff_fffc;
+                let bytes = random.word().to_le_bytes();
                 h.port.write(Place { bar: 0, offset: place }, &bytes[..4 * (1 + random.below(2) as usize)]);
                 // The command queue stays where it is, most of the time.
                 h.write(0x14, COMMANDS as u32);
@@ -273,12 +273,12 @@ pub fn drive(h: &mut Host, random: &mut Random, rounds: u64) {
             6 => {
                 // Receive requests, some of them nonsense.
                 let at = RQ + 16 * random.below(1 << LOG);
-                let address = if random.one_in(20) { random.next() } else { BUFFERS };
+                let address = if random.one_in(20) { random.word() } else { BUFFERS };
                 h.put(at + 8, &address.to_be_bytes());
             }
             _ => {
                 let mut data = [0; 8];
-                h.port.read(Place { bar: 0, offset: random.next() & 0x3fff }, &mut data[..random.below(9) as usize]);
+                h.port.read(Place { bar: 0, offset: random.word() & 0x3fff }, &mut data[..random.below(9) as usize]);
             }
         }
         if random.one_in(4) {

@@ -7,7 +7,7 @@ use wiretime_hw::params::Platform;
 const TURNS: u64 = 2000;
 
 fn platform() -> Platform {
-    toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).expect("a platform")
+    toml::from_str(include_str!("../../../../platforms/neoverse-n1.toml")).expect("a platform")
 }
 
 /// Cycles of one turn of a loop of these operations, each access to a line of its own that stays in the L1D.

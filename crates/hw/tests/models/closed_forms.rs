@@ -12,7 +12,7 @@ use wiretime_hw::wire::{Arrivals, Load, Sizes};
 const LENGTH: u32 = 2100;
 
 fn machine() -> Platform {
-    let mut p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
+    let mut p: Platform = toml::from_str(include_str!("../../../../platforms/ampere-altra.toml")).expect("a platform");
     p.link[0].rate = "1000000Gbps".parse().unwrap();
     p.pcie.max_payload = 4096;
     p.pcie.dllp_size = 0;
@@ -128,7 +128,7 @@ fn poisson_arrivals_are_md1() {
 /// Ten million packets at three loads with five seeds: minutes, so only when asked for. At 0.95 one run's mean still has a
 /// standard error of some 1.3 %; the mean of five is held to 2 %.
 #[test]
-#[ignore = "takes minutes: cargo test --release -p wiretime-hw --test closed_forms -- --ignored --nocapture"]
+#[ignore = "takes minutes: cargo test --release -p wiretime-hw --test models closed_forms -- --ignored --nocapture"]
 fn poisson_arrivals_are_md1_at_length() {
     for rho in [0.5, 0.8, 0.95] {
         let errors: Vec<f64> = (1..=5).map(|seed| md1(rho, 10_000_000, seed)).collect();

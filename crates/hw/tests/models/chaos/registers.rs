@@ -31,7 +31,7 @@ fn absurd(random: &mut Random) -> u64 {
         0 => 0,
         1 => u64::MAX - random.below(4096),
         2 => MEMORY - random.below(64),
-        3 => random.next(),
+        3 => random.word(),
         _ => handed_over(random) & !0xf,
     }
 }
@@ -158,7 +158,7 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     p.nic[0].interface = interface;
     if interface == Interface::Qdma {
         let other: Platform =
-            toml::from_str(include_str!("../../../../platforms/epyc-9654.toml")).expect("a valid platform");
+            toml::from_str(include_str!("../../../../../platforms/epyc-9654.toml")).expect("a valid platform");
         let q = params::Qdma { queues: 2, user_logic: UserLogic::Wire, ..other.nic[0].qdma.clone().expect("a QDMA") };
         p.nic[0].qdma = Some(q);
     }
@@ -187,10 +187,10 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
             1 => random.of(&know.interesting),
             _ => shared_range.start + random.below(shared_range.end - shared_range.start),
         } & !3;
-        let value = random.next() as u32;
+        let value = random.word() as u32;
         if random.one_in(4) {
             // Any size, any alignment, also beyond the BAR.
-            let offset = if random.one_in(100) { random.next() } else { offset + random.below(8) };
+            let offset = if random.one_in(100) { random.word() } else { offset + random.below(8) };
             let mut data = [0u8; 16];
             let length = random.below(17) as usize;
             if random.one_in(2) {
@@ -210,7 +210,7 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
         }
         if random.one_in(16) {
             let at = (handed_over(random) & !0xf) as usize;
-            let (address, word) = (absurd(random), random.next());
+            let (address, word) = (absurd(random), random.word());
             let word = if random.one_in(4) { word & !0xffff | 0xffff } else { word };
             ram.bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
             ram.bytes[at + 8..at + 16].copy_from_slice(&word.to_le_bytes());

@@ -32,9 +32,9 @@ impl Random {
         Some((0..count).fold(0, |word, _| word << 8 | u64::from(bytes.next().unwrap_or(0))))
     }
 
-    pub fn next(&mut self) -> u64 {
-        if let Some(word) = self.take(8) {
-            return word;
+    pub fn word(&mut self) -> u64 {
+        if let Some(given) = self.take(8) {
+            return given;
         }
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -43,7 +43,7 @@ impl Random {
     }
     pub fn below(&mut self, n: u64) -> u64 {
         let count = (64 - (n - 1).leading_zeros()).div_ceil(8) as usize;
-        self.take(count).unwrap_or_else(|| self.next()) % n
+        self.take(count).unwrap_or_else(|| self.word()) % n
     }
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0

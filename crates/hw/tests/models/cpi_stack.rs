@@ -31,7 +31,8 @@ fn block(length: usize, chained: bool) -> Vec<MicroOp> {
 
 #[test]
 fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
-    for text in [include_str!("../../../platforms/ampere-altra.toml"), include_str!("../../../platforms/in-order.toml")]
+    for text in
+        [include_str!("../../../../platforms/ampere-altra.toml"), include_str!("../../../../platforms/in-order.toml")]
     {
         let p: Platform = toml::from_str(text).expect("a platform");
         for (length, chained, lines) in [(4, false, 1), (7, true, 1), (12, false, 4096), (9, true, 1 << 18)] {

@@ -1,0 +1,6 @@
+//! Runs of the packet-level engine, in one program: of several, each would compile every device anew.
+
+mod common;
+mod connectx;
+mod intel;
+mod qdma;
