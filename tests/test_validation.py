@@ -351,9 +351,9 @@ def test_engines_are_compared_by_rules_that_were_fixed_before(
     for name, study in studies.items():
         engine_rows(name, study, packet)
     found = engines.rows(studies)
-    # The highest load and the class of drops of 12; two latencies and one class of misses of 18.
-    assert len(found) == 12 * 2 + 18 * 3 and sum(r.held_out for r in found) == 6 * 2 + 6 * 3
+    # The highest load and the class of drops of 18; two latencies and one class of misses of 27.
+    assert len(found) == 18 * 2 + 27 * 3 and sum(r.held_out for r in found) == 9 * 2 + 9 * 3
     assert {r.what for r in found if not r.fits} == misfits
     said = "\n".join(engines.summary(found))
-    assert "engines, MSB: " in said and "engines, misses a packet: " in said and "of 6 held out)" in said
+    assert "engines, MSB: " in said and "engines, misses a packet: " in said and "of 9 held out)" in said
     assert "8254x, 64 B, ring of 256" in engines.markdown(found, "made")
