@@ -52,11 +52,6 @@ def test_a_run_without_loss_has_time_left(tmp_path: Path) -> None:
     assert wiretime(*MODELLED, "--rate", "1Gbps", "--out", str(out)).returncode == 0
     said = wiretime("explain", str(out), "--counters").stdout
     assert "nothing was lost" in said and "of the polls found nothing: there is time left" in said
-    result = json.loads((out / "result.json").read_text())["statistics"]
-    driver = result["ports"][0]["queues"][0]["driver"]
-    share = 100 * driver["burst_time_ps"] / result["time_ps"]
-    assert f"{driver['burst_time_ps'] / driver['bursts'] / 1000:.0f} ns each, {share:.0f} % of the time: " in said
-    assert 10 < share < 60, "a twentieth of what it can do, one packet at a time"
 
 
 def test_what_cannot_be_explained(overloaded: Path, tmp_path: Path) -> None:

@@ -156,17 +156,6 @@ class Run:
         polls = sum(n for size, n in found if size)
         return sum(size * n for size, n in found) / polls if polls else None
 
-    @cached_property
-    def working(self) -> tuple[float, float] | None:
-        """The share of the cores' time that bursts took, and the mean time of one in ns, where the program polls.
-
-        Empty polls are what is left. Of an older version's result it is not known.
-        """
-        drivers = [numbers(q["driver"]) for port in self.statistics["ports"] for q in port["queues"]]
-        took, bursts = (sum(d.get(name, 0) for d in drivers) for name in ("burst_time_ps", "bursts"))
-        whole = self.statistics["time_ps"] * max(len(self.cores), 1)
-        return (took / whole, took / bursts / 1000) if took and bursts else None
-
     @property
     def links(self) -> tuple[float, float]:
         """The shares of the time that both directions of the NICs' links were taken."""
@@ -200,13 +189,10 @@ def _cores(r: Run) -> Iterator[str]:
     what, it = ("core", "it") if n == 1 else (f"{n} cores together", "they")
     can = n * r.frequency / max(each, 1) / 1e6
     if r.empty is not None and r.empty >= SMALL:
-        if r.working and r.burst:
-            share, ns = r.working
-            yield (
-                f"Bursts of {r.burst:.1f} packets took the {what} {ns:.0f} ns each, {_percent(share)} of the time: "
-                f"{ns * r.frequency / 1e9 / r.burst:.0f} cycles a packet."
-            )
-        yield f"{_percent(r.empty)} of the polls found nothing: there is time left."
+        yield (
+            f"The {what} spent {each:.0f} cycles for each packet, but {_percent(r.empty)} of the polls found nothing: "
+            "there is time left."
+        )
     elif r.lost < NO_LOSS and r.burst and r.burst < SHORT:
         yield (
             f"The {what} spent {each:.0f} cycles for each packet and found some at every poll, but only {r.burst:.1f} "
