@@ -195,16 +195,6 @@ def test_hops_add_up_and_driver_counters_agree() -> None:
     assert abs(driver["burst_packets"] - r["statistics"]["receive"]["delivered"]) < 1100, "but for what is in the ring"
 
 
-@pytest.mark.parametrize("engine", ["full-system", "packet"])
-@pytest.mark.parametrize("nic", ["8254x", "82599", "connectx-6dx"])
-def test_under_overload_a_burst_takes_what_the_rate_says(nic: str, engine: str) -> None:
-    """From its first packet's being read to the next look: all of the core's time, where no poll is empty."""
-    r = result("--nic", nic, "--engine", engine, "--packet-size", "64", "--rate", "60Gbps", *SHORT)
-    driver = r["statistics"]["ports"][0]["queues"][0]["driver"]
-    assert driver["empty_polls"] == 0 and driver["burst_packets"] == 32 * driver["bursts"]
-    assert driver["burst_time_ps"] / driver["bursts"] == pytest.approx(32e6 / r["forwarded_mpps"], rel=0.01)
-
-
 def test_testpmd_counts_what_the_nic_counts(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = wiretime(

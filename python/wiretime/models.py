@@ -827,7 +827,6 @@ class DriverStats(TypedDict):
     empty_polls: int
     bursts: int
     burst_packets: int
-    burst_time_ps: int
     rx_doorbells: int
     replenished: int
     tx_doorbells: int

@@ -33,8 +33,8 @@ def hops(result: Report) -> RenderableType:
 
 def queues(result: Report) -> RenderableType:
     """Return what the driver did with each queue, beside what the NIC saw."""
-    columns = ("queue", "received", "lost", "polls", "empty", "a burst", "takes")
-    table = of_numbers("driver by queue", *columns, "left at refill", "refill every", "send every", "")
+    columns = ("queue", "received", "lost", "polls", "empty", "a burst", "left at refill", "refill every", "send every")
+    table = of_numbers("driver by queue", *columns, "")
     for p, port in enumerate(result["ports"]):
         for q, queue in enumerate(port["queues"]):
             driver = numbers(of(result)["ports"][p]["queues"][q]["driver"])
@@ -54,7 +54,6 @@ def queues(result: Report) -> RenderableType:
                 str(driver["polls"]),
                 empty,
                 f"{_mean(queue['burst_sizes']):.1f}",
-                f"{driver['burst_time_ps'] / driver['bursts'] / 1000:.0f} ns" if driver["bursts"] else "",
                 f"{_mean(queue['available_at_replenish']):.0f}",
                 *every,
                 "",

@@ -16,7 +16,6 @@ stats! {
         empty_polls: "polls", "of these, without a packet";
         bursts: "bursts", "looks that took packets";
         burst_packets: "packets", "packets taken";
-        burst_time_ps: "ps", "time from the first packet of a burst's being read until its core looks at a ring again, added up";
         rx_doorbells: "writes", "writes of the receive tail";
         replenished: "descriptors", "receive descriptors posted by them";
         tx_doorbells: "writes", "writes of the transmit tail";
@@ -50,8 +49,6 @@ pub struct Driver {
     /// The descriptor that software looks at next.
     next: u32,
     burst: u64,
-    /// When its first packet was read.
-    begun: Ps,
     /// When a look ended the last one.
     ended_at: Option<Ps>,
     /// Which core polls.
@@ -72,8 +69,6 @@ pub struct Driver {
 pub enum Seen {
     /// Part of a burst, or a look elsewhere in the ring.
     Nothing,
-    /// The first packets of a burst.
-    Begin,
     /// The end of a burst of so many packets.
     Burst(u64),
     /// Nothing was there.
@@ -87,7 +82,6 @@ impl Driver {
             unposted: 0,
             next: 0,
             burst: 0,
-            begun: Ps::ZERO,
             ended_at: None,
             core: 0,
             last_rx_doorbell: None,
@@ -147,7 +141,7 @@ impl Driver {
             return Seen::Nothing; // behind: already taken
         }
         let at_next = ahead == 0;
-        let (mut taken, before) = (0, self.burst);
+        let mut taken = 0;
         while let Some(w) = self.written.front().filter(|w| w.visible <= t && taken <= ahead) {
             if w.index != self.next {
                 break; // written before somebody moved the ring: nothing to count
@@ -159,10 +153,6 @@ impl Driver {
                 journeys.passes(id, Point::Picked, t);
             }
             self.written.pop_front();
-        }
-        if before == 0 && self.burst > 0 {
-            self.begun = t;
-            return Seen::Begin;
         }
         if taken > 0 || !at_next {
             return Seen::Nothing;
@@ -200,11 +190,6 @@ impl Driver {
             self.stats.polls += count;
             self.stats.empty_polls += count;
         }
-    }
-
-    /// When the first packet of the last burst was read.
-    pub fn begun(&self) -> Ps {
-        self.begun
     }
 
     /// A burst is over, if one had begun; returns its size.
@@ -263,12 +248,11 @@ mod tests {
         assert_eq!(read(&mut d, 0, Ps(10)), Seen::Empty);
         (0..3).for_each(|i| d.written(i, Ps(20), Some(u64::from(i))));
         assert_eq!(read(&mut d, 0, Ps(15)), Seen::Empty, "not yet visible");
-        assert_eq!([0, 1, 2].map(|i| read(&mut d, i, Ps(25))), [Seen::Begin, Seen::Nothing, Seen::Nothing]);
+        assert_eq!([0, 1, 2].map(|i| read(&mut d, i, Ps(25))), [Seen::Nothing; 3]);
         assert_eq!(read(&mut d, 3, Ps(26)), Seen::Burst(3));
         assert_eq!(read(&mut d, 3, Ps(27)), Seen::Empty);
         (3..11).for_each(|i| d.written(i % 8, Ps(30), Some(i.into())));
-        (3..7u32).for_each(|i| assert_eq!(read(&mut d, i, Ps(40 + u64::from(i))) == Seen::Begin, i == 3));
-        assert_eq!(d.begun(), Ps(43));
+        (3..7).for_each(|i| assert_eq!(read(&mut d, i, Ps(40)), Seen::Nothing));
         assert_eq!(d.end_burst(), 4, "by the doorbell of what it sends");
         assert_eq!((d.stats.polls, d.stats.empty_polls, d.stats.bursts, d.stats.burst_packets), (5, 3, 2, 7));
     }
@@ -311,7 +295,7 @@ mod tests {
         let (mut d, mut j) = (Driver::new(), Journeys::default());
         d.written(0, Ps(5), Some(0));
         let seen: Vec<_> = [0, 1, 1].into_iter().map(|i| d.reads(i, 8, Ps(10), &mut j)).collect();
-        assert_eq!(seen, [Seen::Begin, Seen::Burst(1), Seen::Nothing]);
+        assert_eq!(seen, [Seen::Nothing, Seen::Burst(1), Seen::Nothing]);
         assert_eq!(d.reads(1, 8, Ps(20), &mut j), Seen::Empty);
     }
 
@@ -351,7 +335,7 @@ mod tests {
         assert_eq!(d.reads(64, 64, Ps(5), &mut j), Seen::Empty);
         (0..3).for_each(|i| d.written(i, Ps(10), Some(i.into())));
         assert_eq!((d.reads(64, 64, Ps(20), &mut j), d.waiting()), (Seen::Nothing, 3), "nothing is taken yet");
-        (0..3).for_each(|i| assert_eq!(d.reads(i, 64, Ps(20), &mut j) == Seen::Begin, i == 0));
+        (0..3).for_each(|i| assert_eq!(d.reads(i, 64, Ps(20), &mut j), Seen::Nothing));
         assert_eq!(d.reads(64, 64, Ps(30), &mut j), Seen::Burst(3));
         assert_eq!(d.reads(64, 64, Ps(40), &mut j), Seen::Empty);
         d.reads_again(64, 64, 10);

@@ -2,7 +2,7 @@
 //! They hear what devices and wires tell ([`Notice`]) and know no device; a new one gets all of them for nothing.
 //!
 //! - `ledger`: fates, which must balance; `drops`: why a packet was refused; `journeys`: latency by hop.
-//! - `driver`: polls, bursts, replenishment; `turns`: how long bursts take; `timeline`: what happens in a window of time.
+//! - `driver`: polls, bursts, replenishment; `timeline`: what happens in a window of time.
 //! - `port`: the books of one port. [`Books`]: what the ports share: packets come in by one and leave by any.
 
 mod driver;
@@ -11,7 +11,6 @@ mod journeys;
 mod ledger;
 mod port;
 mod timeline;
-mod turns;
 
 pub use driver::DriverStats;
 pub use drops::{DropClasses, State as DropState, STATES};
@@ -27,7 +26,6 @@ use drops::{DropClass, State};
 use journeys::{Journeys, Point};
 use ledger::is_answer;
 use timeline::What;
-use turns::{Taken, Turns};
 use wiretime_base::Ps;
 
 /// Packets of each queue, on average, that come back one after the other before a program counts as running.
@@ -106,8 +104,6 @@ pub struct Books {
     unbroken: Vec<(u64, u64)>,
     /// By receive port and queue: where its packets are sent.
     feeds: Vec<Vec<Option<TxQueueId>>>,
-    /// What each core has taken last.
-    turns: Turns,
 }
 
 fn fate(class: DropClass) -> Fate {
@@ -137,7 +133,6 @@ impl Books {
             mail: Vec::new(),
             unbroken: vec![(0, 0); ports],
             feeds: vec![vec![None; queues]; ports],
-            turns: Turns::default(),
         }
     }
 
@@ -334,24 +329,8 @@ impl Books {
         q.driver.core = core;
         match q.driver.reads(entry, entries, t, &mut self.journeys) {
             Seen::Nothing => {}
-            Seen::Begin => self.looks(core, t),
-            Seen::Empty => {
-                book.timeline.note(t, What::Poll { core, queue, packets: 0 });
-                self.looks(core, t);
-            }
-            Seen::Burst(packets) => {
-                let begun = q.driver.begun();
-                book.timeline.note(t, What::Poll { core, queue, packets });
-                self.turns.took(core, Taken { port, queue, begun });
-            }
-        }
-    }
-
-    /// A core looks at a ring anew, at `t`.
-    #[inline]
-    fn looks(&mut self, core: u16, t: Ps) {
-        if let Some(Taken { port, queue, begun }) = self.turns.looks(core) {
-            self.ports[port].queue(queue).driver.stats.burst_time_ps += t.saturating_sub(begun).0;
+            Seen::Empty => book.timeline.note(t, What::Poll { core, queue, packets: 0 }),
+            Seen::Burst(packets) => book.timeline.note(t, What::Poll { core, queue, packets }),
         }
     }
 
@@ -364,9 +343,7 @@ impl Books {
 
     /// Core `core` hands packets over to be sent, at `t`: its bursts are over.
     pub fn bursts_end(&mut self, core: u16, t: Ps) {
-        for (port, book) in self.ports.iter_mut().enumerate() {
-            book.bursts_end(core, t, |queue, begun| self.turns.took(core, Taken { port, queue, begun }));
-        }
+        self.ports.iter_mut().for_each(|p| p.bursts_end(core, t));
     }
 
     /// A measurement begins: what fills anew is emptied.

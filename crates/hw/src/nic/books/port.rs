@@ -270,14 +270,12 @@ impl PortBook {
         }
     }
 
-    /// Tells of each, by its queue, when it began.
-    pub(super) fn bursts_end(&mut self, core: u16, t: Ps, mut ended: impl FnMut(u16, Ps)) {
+    pub(super) fn bursts_end(&mut self, core: u16, t: Ps) {
         for (queue, q) in (0..).zip(&mut self.queues) {
             if q.driver.core == core {
                 let packets = q.driver.end_burst();
                 if packets > 0 {
                     self.timeline.note(t, What::Poll { core, queue, packets });
-                    ended(queue, q.driver.begun());
                 }
             }
         }
