@@ -160,7 +160,9 @@ def _tree(source: str) -> Iterator[Path]:
         elif place.is_file():
             try:
                 with tarfile.open(place) as tar:
-                    tar.extractall(folder, filter="data")
+                    # Debian 12's Python knows no filters yet.
+                    tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                    tar.extractall(folder)
             except (tarfile.TarError, OSError, EOFError) as e:
                 raise WiretimeError(f"--dpdk {source}: no tar archive that can be read: {e}") from None
             inside = list(folder.iterdir())
