@@ -109,7 +109,7 @@ class Boot:
         """Return the files of the state: none where there can be none; ``None`` where there is nothing whole."""
         try:
             files: dict[str, Any] = json.loads((self.path / ABOUT).read_text())["files"]
-            if not all(is_as_made(self.path / name, *made) for name, made in files.items()):
+            if not all(is_as_made(self.path / name, *recorded) for name, recorded in files.items()):
                 return None
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -1,12 +1,12 @@
 //! Runs of the packet-level engine on a ConnectX: balance, queues, what its driver is told, refusals.
 
-use super::common::{near, platform, run, settings};
+use super::common::{self, near, platform, run, settings};
 use wiretime_experiment::RunSettings;
 use wiretime_hw::params::Platform;
 use wiretime_packet::CostModel;
 
 fn model() -> CostModel {
-    super::common::model("testpmd-connectx-6dx")
+    common::model("testpmd-connectx-6dx")
 }
 
 fn load(rate: &str, size: u32, queues: u32) -> RunSettings {

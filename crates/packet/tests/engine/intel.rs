@@ -1,7 +1,7 @@
 //! Runs of the packet-level engine on Intel's families: rates by arithmetic, rings, several buffers a packet, queues,
 //! causes of loss.
 
-use super::common::{near, platform, run, settings};
+use super::common::{self, near, platform, run, settings};
 use serde_json::Value;
 use wiretime_experiment::RunSettings;
 use wiretime_hw::params::{Interface, Platform};
@@ -24,7 +24,7 @@ fn loaded(size: u32, queues: u32, rate: &str) -> RunSettings {
 
 /// A model whose every packet costs so many cycles and touches nothing but rings.
 fn plain(model: &str, cycles: f64) -> CostModel {
-    let mut m = super::common::model(model);
+    let mut m = common::model(model);
     (m.cycles.empty_poll, m.cycles.turn, m.cycles.receive, m.cycles.send) = (20.0, 0.0, cycles / 2.0, cycles / 2.0);
     m.cycles.work = 0.0;
     m.touches.payload = Payload::None;
@@ -41,7 +41,7 @@ fn number(result: &Value, name: &str) -> f64 {
 fn what_is_offered_is_forwarded() {
     for (interface, name) in FAMILIES {
         for size in [64, 1518] {
-            let result = run(&machine(interface, 1), &loaded(size, 1, "5Gbps"), &super::common::model(name)).unwrap();
+            let result = run(&machine(interface, 1), &loaded(size, 1, "5Gbps"), &common::model(name)).unwrap();
             assert_eq!(result["cohort"]["offered"], result["cohort"]["forwarded"], "{name}");
             near(number(&result, "forwarded_gbps"), 5.0, 0.01);
         }
@@ -63,7 +63,7 @@ fn overload_takes_as_long_as_the_model_says() {
 #[test]
 fn a_packet_may_take_several_buffers() {
     for ((interface, name), buffer, size) in [(FAMILIES[0], 2048, 9000), (FAMILIES[1], 1024, 1518)] {
-        let mut m = super::common::model(name);
+        let mut m = common::model(name);
         m.policy.buffer = buffer;
         let result = run(&machine(interface, 1), &loaded(size, 1, "8Gbps"), &m).unwrap();
         assert_eq!(result["cohort"]["offered"], result["cohort"]["forwarded"], "{name}");
@@ -106,7 +106,7 @@ fn many_packets_are_sent_at_once() {
 fn flows_spread_over_queues() {
     let mut s = loaded(64, 4, "20Gbps");
     s.load.flows.count = 1000;
-    let result = run(&machine(Interface::I82599, 4), &s, &super::common::model("testpmd-82599")).unwrap();
+    let result = run(&machine(Interface::I82599, 4), &s, &common::model("testpmd-82599")).unwrap();
     let queues = result["ports"][0]["queues"].as_array().unwrap();
     assert!(queues.iter().all(|q| q["cohort"]["forwarded"].as_u64().unwrap() > 1000), "{queues:?}");
     assert_eq!(result["loss_percent"], 0.0);
@@ -114,7 +114,7 @@ fn flows_spread_over_queues() {
 
 #[test]
 fn a_faster_core_a_cache_for_devices_and_a_smaller_ring_do_what_they_should() {
-    let m = super::common::model("testpmd-82599");
+    let m = common::model("testpmd-82599");
     let forwarded =
         |p: &Platform, m: &CostModel| number(&run(p, &loaded(64, 1, "60Gbps"), m).unwrap(), "forwarded_mpps");
     let usual = machine(Interface::I82599, 1);
@@ -133,12 +133,12 @@ fn a_faster_core_a_cache_for_devices_and_a_smaller_ring_do_what_they_should() {
 
 #[test]
 fn what_a_device_cannot_do_is_refused() {
-    let mut m = super::common::model("testpmd-82599");
+    let mut m = common::model("testpmd-82599");
     m.policy.buffer = 2000;
     let refused = run(&machine(Interface::I82599, 1), &loaded(64, 1, "1Gbps"), &m).unwrap_err();
     assert!(refused.contains("policy.buffer") && refused.contains("1024, 2048"), "{refused}");
     for (receive, transmit, key) in [(1001, 1024, "policy.receive_ring"), (1024, 1000, "policy.report")] {
-        let mut m = super::common::model("testpmd-82599");
+        let mut m = common::model("testpmd-82599");
         (m.policy.receive_ring, m.policy.transmit_ring) = (receive, transmit);
         let refused = run(&machine(Interface::I82599, 1), &loaded(64, 1, "1Gbps"), &m).unwrap_err();
         assert!(refused.contains(key), "{refused}");

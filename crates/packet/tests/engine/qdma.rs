@@ -1,12 +1,12 @@
 //! Runs of the packet-level engine on the QDMA: closed forms of its device, balance, the same bytes each time, refusals.
 
-use super::common::{near, platform, run, settings};
+use super::common::{self, near, platform, run, settings};
 use std::fs::File;
 use wiretime_hw::params::{Platform, UserLogic};
 use wiretime_packet::CostModel;
 
 fn model() -> CostModel {
-    super::common::model("testpmd-qdma")
+    common::model("testpmd-qdma")
 }
 
 fn mpps(p: &Platform, size: u32, queues: u32) -> f64 {

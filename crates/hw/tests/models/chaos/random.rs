@@ -1,5 +1,5 @@
 //! Numbers for tests that repeat: drawn from a seed, or read from the bytes that a fuzzer makes.
-#![allow(dead_code)] // each test uses some of it
+#![allow(dead_code)] // bytes are for fuzzers by coverage, numbers from a seed for tests
 
 /// xorshift64*: a failure repeats. Or bytes, of which a choice among few takes one, so that what a fuzzer changes in them
 /// changes one choice.
