@@ -33,6 +33,8 @@ from wiretime.tables import plain
 PAGE = 4096
 HALF = PAGE // 2
 KERNEL = 1 << 63
+# Behind the last of its own text is what it has compiled itself: programs in its drivers, filters of sockets.
+KERNEL_END, COMPILED = "__exittext_end", ("bpf", "compiled by the kernel")
 # What is not a module's is of this file.
 KERNEL_FILE = "kernel"
 DEBUG = Path("/usr/lib/debug/.build-id")
@@ -189,6 +191,8 @@ def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[Path], extr
                 found = kernel.at(vaddr)
                 name = found[1] if found else f"{vaddr:#x}"
                 key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else (KERNEL_FILE, name)
+                if name == KERNEL_END:
+                    key = COMPILED
             else:
                 at = place.get(pages.get(str(paddr & ~(PAGE - 1)), ""))
                 if at is None:

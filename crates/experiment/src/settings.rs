@@ -91,7 +91,7 @@ pub struct RunSettings {
     pub guest_limit: Duration,
     /// Length of a step of the time series; 0: none.
     pub interval: Duration,
-    /// Tell processor time by kind.
+    /// The kernel has the NIC: tell processor time by kind; packets may go on in other buffers than they came in.
     pub processor_time: bool,
     /// Charge cycles to blocks of instructions.
     pub profile: bool,

@@ -78,7 +78,8 @@ fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Inva
         slots.push(Slot::new(p, &port, nic, memory.clone()));
     }
     let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
-    let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
+    let settings =
+        BookSettings { forwards: s.role == Role::Forwards, copies: s.processor_time, sink, classes: s.drop_classes };
     let nics = Nics { slots, cards: DmaEngine::of_cards(p), books: devices::books(p, settings) };
     Ok(Machine::new(p, p.system.cores as usize, RefCell::new(nics)))
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 from wiretime import platforms
 from wiretime.apps.dpdk import DPDK
+from wiretime.apps.inkernel import IN_KERNEL
 from wiretime.apps.kernel import KERNEL
 from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup, words
 from wiretime.apps.user import Own, user
@@ -24,7 +25,7 @@ FIRST_NIC = "0000:00:01.0"
 # Queues of a direction that a program can use.
 QUEUES = {"8254x": 1, "82599": 16, **dict.fromkeys(MLX5, 32), "qdma": 2048}
 
-APPS = {app.name: app for app in (*DPDK, *KERNEL)}
+APPS = {app.name: app for app in (*DPDK, *KERNEL, *IN_KERNEL)}
 
 
 def get(name: str) -> App:

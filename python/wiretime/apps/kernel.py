@@ -22,7 +22,7 @@ SETTABLE = {
 }
 
 
-def ethtool(asked: str) -> tuple[str, ...]:
+def ethtool(asked: str, interface: str = "eth0") -> tuple[str, ...]:
     """Return the commands that a user's settings are, such as ``C rx-usecs 8 adaptive-rx off; K gro off``."""
     commands = []
     for text in filter(str.strip, asked.split(";")):
@@ -31,7 +31,7 @@ def ethtool(asked: str) -> tuple[str, ...]:
         if name not in SETTABLE or not rest:
             able = ", ".join(f"{name} ({what})" for name, what in SETTABLE.items())
             raise WiretimeError(f"--ethtool {text.strip()!r}: begins with one of {able}, and then says what")
-        commands.append(f"/usr/sbin/ethtool -{name} eth0 {shlex.join(rest)}")
+        commands.append(f"/usr/sbin/ethtool -{name} {interface} {shlex.join(rest)}")
     return tuple(commands)
 
 
@@ -67,16 +67,9 @@ def pinned(s: Setup, program: str) -> str:
 
 
 def kernel_app(**about: Any) -> App:
-    """Return an application of this kind: a server that says when it is ready."""
-    return App(
-        **about,
-        role=lambda _: ANSWERS,
-        start_at="mark",
-        kernel=True,
-        takes_arguments=False,
-        min_cores=1,
-        sizes=(64, 1518),
-    )
+    """Return an application of this kind: it says when it is ready; a server unless said otherwise."""
+    usual: dict[str, Any] = {"role": lambda _: ANSWERS, "takes_arguments": False, "min_cores": 1, "sizes": (64, 1518)}
+    return App(**{**usual, **about}, start_at="mark", kernel=True)
 
 
 def _ping(s: Setup) -> str:

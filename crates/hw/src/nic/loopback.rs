@@ -95,7 +95,7 @@ impl Host {
         let mut cards = vec![DmaEngine::new(p, 0, 0..1)];
         slot.nic.store(Ps::ZERO, tail(reg::RDT, ring - 1), &mut cards[0]);
         let sink = Sink::new(load.recognition, load.timestamp_offset);
-        let books = Books::new(1, 1, BookSettings { forwards, sink, classes: DropClasses::Wiretime });
+        let books = Books::new(1, 1, BookSettings { forwards, copies: false, sink, classes: DropClasses::Wiretime });
         let mut machine = Machine::new(p, 1, RefCell::new(Nics { slots: vec![slot], cards, books }));
         machine.find_places(true);
         Ok(Self { machine, ring, forwards, next: 0, free: ring - 1, buffer })

@@ -52,7 +52,7 @@ type Alone = Machine<RefCell<Nics<Ram>>>;
 
 fn machine(p: &Platform) -> Alone {
     let sink = Sink::new(Recognition::Probe, 0);
-    let books = Books::new(0, 0, BookSettings { forwards: true, sink, classes: DropClasses::Wiretime });
+    let books = Books::new(0, 0, BookSettings { forwards: true, copies: false, sink, classes: DropClasses::Wiretime });
     Machine::new(p, 1, RefCell::new(Nics { slots: Vec::new(), cards: Vec::new(), books }))
 }
 

@@ -121,7 +121,12 @@ impl Nics {
         let pages = p.ports().map(page).collect::<Result<Vec<_>, _>>()?;
         let slots = pages.iter().enumerate().map(|(i, pages)| slot(p, i, s, pages)).collect::<Result<_, _>>()?;
         let sink = Sink::new(s.load.recognition, s.load.timestamp_offset);
-        let settings = BookSettings { forwards: s.role == Role::Forwards, sink, classes: s.drop_classes };
+        let settings = BookSettings {
+            forwards: s.role == Role::Forwards,
+            copies: s.processor_time,
+            sink,
+            classes: s.drop_classes,
+        };
         let parts = Parts { slots, cards: DmaEngine::of_cards(p), books: devices::books(p, settings) };
         let told = Arc::new(Mutex::new(Told { parts, inputs: None, pages: pages.clone() }));
         Ok(Self { told, pages, mapped: s.mapped_doorbells })

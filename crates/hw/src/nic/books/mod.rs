@@ -70,6 +70,8 @@ pub struct FlowCounts {
 pub struct BookSettings {
     /// Whether the program sends packets back.
     pub forwards: bool,
+    /// Whether packets may go on in other buffers than they came in, as a kernel's socket buffers do.
+    pub copies: bool,
     /// What recognises answers.
     pub sink: Sink,
     /// Who names drops.
@@ -118,10 +120,14 @@ impl Books {
     /// For so many ports of so many queues.
     #[must_use]
     pub fn new(ports: usize, queues: usize, settings: BookSettings) -> Self {
-        let BookSettings { forwards, sink, classes } = settings;
+        let BookSettings { forwards, copies, sink, classes } = settings;
+        let mut ledger = Ledger::new((ports, queues), forwards);
+        if copies {
+            ledger.drivers_copy();
+        }
         Self {
             ports: (0..ports).map(|_| PortBook::new(queues, classes)).collect(),
-            ledger: Ledger::new((ports, queues), forwards),
+            ledger,
             sink,
             journeys: Journeys::default(),
             cohort: Ps::ZERO..Ps::ZERO,

@@ -97,10 +97,7 @@ pub fn port<S: SharedRegisters + Send + 'static, G: GuestMemory>(
 #[must_use]
 pub fn books(p: &Platform, settings: super::BookSettings) -> Books {
     let most = p.nic.iter().map(queues).max().unwrap_or(1);
-    let mut books = Books::new(p.link.len(), most, settings);
-    if p.nic.iter().any(|nic| nic.interface.is_mlx5()) {
-        // net_mlx5 puts short packets into its requests, and copies them out of those for several.
-        books.ledger.drivers_copy();
-    }
-    books
+    // net_mlx5 puts short packets into its requests, and copies them out of those for several.
+    let copies = settings.copies || p.nic.iter().any(|nic| nic.interface.is_mlx5());
+    Books::new(p.link.len(), most, super::BookSettings { copies, ..settings })
 }

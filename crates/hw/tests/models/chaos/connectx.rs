@@ -56,8 +56,12 @@ impl Host {
         });
         let pages = LocalPages::new(shared_pages(Interface::Connectx6Dx).range);
         let port = devices::port(&p, 0, (MAC, pages), cable(&p, seed, rate));
-        let settings =
-            BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
+        let settings = BookSettings {
+            forwards: true,
+            copies: false,
+            sink: Sink::new(Recognition::Probe, 42),
+            classes: DropClasses::Wiretime,
+        };
         let mut new = Self {
             port,
             ram: Ram::new(vec![0; MEMORY as usize]),

@@ -169,8 +169,12 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     let pages = LocalPages::new(shared_range.clone());
     let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), cable);
     let mut engine = DmaEngine::new(&p, 0, 0..1);
-    let settings =
-        BookSettings { forwards: true, sink: Sink::new(Recognition::Probe, 42), classes: DropClasses::Wiretime };
+    let settings = BookSettings {
+        forwards: true,
+        copies: false,
+        sink: Sink::new(Recognition::Probe, 42),
+        classes: DropClasses::Wiretime,
+    };
     let mut books = devices::books(&p, settings);
     books.cohort = Ps(1000)..Ps::from_ms(1);
     port.start_traffic(Ps::ZERO, &mut books);

@@ -38,7 +38,7 @@ impl Host {
         let cable = Cable::new(load, 0, (p.link[0].rate, p.link[0].gap_bytes), [2; 6]).expect("a load");
         let nic: Box<dyn Nic<Ram> + Send> = Box::new(Port::new(p, 0, Sketch::default(), cable));
         let sink = Sink::new(load.recognition, load.timestamp_offset);
-        let settings = BookSettings { forwards, sink, classes: DropClasses::Wiretime };
+        let settings = BookSettings { forwards, copies: false, sink, classes: DropClasses::Wiretime };
         let queues = usize::from(QUEUES);
         let mut host = Self {
             rings: nic.polled(),
