@@ -119,31 +119,42 @@ def test_tcp_both_ways_by_the_kernel(tmp_path: Path) -> None:
 
 
 RELOADS = """#!/bin/sh
-for i in 1 2 3; do
+until busybox dmesg | grep -q "health recovery succeeded"; do sleep 1; done
+ip link set eth0 up
+busybox dmesg | grep -e mlx5 -e WARN -e rror
+echo "it is up again"
+for i in 1 2 3 4 5 6 7 8 9 10; do
     busybox rmmod mlx5_ib
     busybox rmmod mlx5_core
     insmod /lib/modules/mlx5_core.ko
     insmod /lib/modules/mlx5_ib.ko
     ip link set eth0 up
     echo "counters: $(ethtool -S eth0 | grep -c :)"
-    ip link set eth0 down
+    [ $i = 10 ] || ip link set eth0 down
 done
+sleep 1
 busybox dmesg | grep -e mlx5 -e WARN -e rror
 wtctl mark 1
-sleep 1
+wtctl wait-stop
 """
 
 
-def test_drivers_come_and_go(tmp_path: Path) -> None:
+def test_drivers_recover_from_a_failure_and_come_and_go(tmp_path: Path) -> None:
     script = tmp_path / "reloads.sh"
     script.write_text(RELOADS)
     script.chmod(0o755)
     out = tmp_path / "a"
-    run(out, str(script), "--kernel", "--role", "consumes", "--rate", "10Mbps", "--duration", "1ms")
-    said = (out / "console.log").read_text()
-    assert re.findall(r"counters: (\d+)", said) == ["391"] * 3
-    lines = [line for line in said.splitlines() if "mlx5" in line and re.search(r"rror|WARN|ailed|imeout", line)]
-    assert [line for line in lines if not any(usual in line for usual in USUAL)] == []
+    fails = ("--set", "nic.mlx5.fails_at=9s")
+    result = run(out, str(script), "--kernel", "--role", "consumes", "--rate", "100Mbps", "--duration", "1ms", *fails)
+    assert result["loss_percent"] == 0 and result["cohort"]["consumed"] > 0, "it receives"
+    before, _, after = (out / "console.log").read_text().partition("it is up again")
+    for step in ("firmware internal error", "Issuing FW Reset", "health recovery succeeded"):
+        assert step in before, step
+    assert re.findall(r"counters: (\d+)", after) == ["391"] * 10
+    # What it said of its failure is in the log still.
+    lines = [line for line in after.splitlines() if "mlx5" in line and re.search(r"rror|WARN|ailed|imeout", line)]
+    new = [line for line in lines if line not in before]
+    assert [line for line in new if not any(usual in line for usual in USUAL)] == []
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ class Mlx5(TypedDict):
     compression_after: int
     read_time: str
     send_packet_time: str
+    fails_at: str
 
 
 class Link(TypedDict):

@@ -32,4 +32,7 @@ pub struct Mlx5 {
     pub read_time: Duration,
     /// From one packet of a send queue to its next.
     pub send_packet_time: Duration,
+    /// To try a driver's recovery: at this time from power-on the firmware reports a fatal error, and the adapter stands still until
+    /// its driver resets it or sets it up again; 0: never.
+    pub fails_at: Duration,
 }

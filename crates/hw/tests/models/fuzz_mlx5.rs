@@ -1,9 +1,11 @@
 //! A ConnectX against a driver that does anything (chaos/connectx.rs). No panic; and where it is driven as it should be, it
 //! works.
 
-use super::chaos::connectx::{drive, Host, BUFFERS, EQ, LOG, RECEIVE_CQ, SEND_CQ, SQ};
+use super::chaos::connectx::{drive, usual, Host, BUFFERS, COMMANDS, EQ, LOG, OUTPUT, RECEIVE_CQ, SEND_CQ, SQ};
 use super::chaos::{platform, seeds, Random, MAC};
 use wiretime_base::Ps;
+use wiretime_hw::nic::Place;
+use wiretime_hw::params::Mlx5;
 
 #[test]
 fn driven_as_it_should_be_it_receives_sends_and_tells() {
@@ -48,6 +50,89 @@ fn driven_as_it_should_be_it_receives_sends_and_tells() {
     h.port.reset();
     h.pass(Ps::from_us(5));
     assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
+}
+
+#[test]
+fn a_failure_of_the_firmware_is_told_and_a_reset_ends_it() {
+    let mut h = Host::of_card(platform(), (1, "1Gbps"), Mlx5 { fails_at: "100us".parse().unwrap(), ..usual() });
+    h.set_up();
+    h.post(0, 1 << LOG);
+    h.port.start_traffic(h.now, &mut h.books);
+    h.pass(Ps::from_us(20));
+    assert!(h.stats().receive.frames > 0);
+    assert_eq!((h.read(0x1fc), h.read(0x238), h.read(0x23c)), (0, 0, 0), "healthy");
+    h.pass(Ps::from_us(100));
+    let life = h.read(0x1010);
+    assert_eq!((h.read(0x1fc), h.read(0x238), h.read(0x23c)), (1 << 30, 0x82 << 24, 1 << 16), "critical, by a reset");
+    let mut syndrome = [0];
+    h.port.read(Place { bar: 0, offset: 0x23d }, &mut syndrome);
+    assert_eq!(syndrome, [1], "as a byte, too");
+    assert_ne!(h.read(0x1010), life, "the segment is there");
+    assert_eq!(h.command(&Host::of(&[(0, 0x0300_0000)], 16)).0, u8::MAX, "no command is answered");
+    let taken = h.stats().receive.delivered;
+    h.pass(Ps::from_us(20));
+    assert_eq!(h.stats().receive.delivered, taken, "and nothing is received");
+    // The driver resets it, sees that it is off, and sets it up anew.
+    h.write(0x14, 7 << 8);
+    assert_eq!((h.read(0x14) >> 8 & 7, h.read(0x238)), (1, 0));
+    h.write(0x10, 0);
+    h.write(0x14, COMMANDS as u32);
+    h.posted = [0; 2];
+    h.set_up();
+    h.post(0, 1 << LOG);
+    h.pass(Ps::from_us(200));
+    assert_eq!((h.stats().receive.delivered - taken, h.read(0x23c)), (1 << LOG, 0), "once is enough");
+    assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
+}
+
+/// What a driver sees of a card that receives and sends, every 100 ns.
+fn seen(card: Mlx5) -> Vec<u64> {
+    let mut h = Host::of_card(platform(), (1, "90Gbps"), card);
+    let (status, _) = h.command(&Host::of(&[(0, 0x0100_0000)], 16));
+    let mut seen = vec![status.into(), u64::from(h.word(OUTPUT + 0x4c))];
+    let (key, sq, _) = h.set_up();
+    h.post(0, 1 << LOG);
+    h.port.start_traffic(h.now, &mut h.books);
+    // As many requests as fit the queue, each of a block and of one packet; the doorbell tells of the last one.
+    let last = (1 << LOG) - 1;
+    for n in 0..=last {
+        let request: [u32; 8] = [n << 8 | 0x0a, sq << 8 | 3, 8, 0, 0, 0, 0, 0];
+        let segment = [60, key, 0, BUFFERS as u32 + 2048 * n];
+        for (i, word) in (0..).zip(request.into_iter().chain(segment)) {
+            h.put(SQ + 64 * u64::from(n) + 4 * i, &word.to_be_bytes());
+        }
+    }
+    h.post(1, 1 << LOG);
+    h.ring(0x800, &[last << 8 | 0x0a, sq << 8 | 3]);
+    for _ in 0..200 {
+        h.pass(Ps::from_ns(100));
+        let s = h.stats();
+        let rings = (RECEIVE_CQ..RECEIVE_CQ + 1024).step_by(4).map(|at| u64::from(h.word(at))).sum::<u64>();
+        seen.extend([s.transmit.frames, s.receive.delivered, s.io.memory_writes, s.io.memory_reads, rings]);
+    }
+    seen.push(h.read(0x238).into());
+    seen
+}
+
+#[test]
+fn every_parameter_matters() {
+    let time = |text: &str| text.parse().unwrap();
+    let before = seen(usual());
+    let others = [
+        ("write_combining", Mlx5 { write_combining: false, ..usual() }),
+        ("record_before_requests", Mlx5 { record_before_requests: false, ..usual() }),
+        ("receive_requests_ahead", Mlx5 { receive_requests_ahead: 2, ..usual() }),
+        ("send_blocks_a_read", Mlx5 { send_blocks_a_read: 1, ..usual() }),
+        ("send_blocks_ahead", Mlx5 { send_blocks_ahead: 4, ..usual() }),
+        ("compression_timeout", Mlx5 { compression_timeout: time("0ns"), ..usual() }),
+        ("compression_after", Mlx5 { compression_after: 1000, ..usual() }),
+        ("read_time", Mlx5 { read_time: time("30ns"), ..usual() }),
+        ("send_packet_time", Mlx5 { send_packet_time: time("100ns"), ..usual() }),
+        ("fails_at", Mlx5 { fails_at: time("60us"), ..usual() }),
+    ];
+    for (name, other) in others {
+        assert!(seen(other) != before, "{name} moves nothing");
+    }
 }
 
 #[test]

@@ -40,20 +40,31 @@ pub struct Host {
 /// A field of a command: a word at a byte.
 pub type Word = (usize, u32);
 
+/// A card that reads little ahead, so that it shows.
+pub fn usual() -> Mlx5 {
+    Mlx5 {
+        write_combining: true,
+        record_before_requests: true,
+        receive_requests_ahead: 8,
+        send_blocks_a_read: 4,
+        send_blocks_ahead: 16,
+        compression_timeout: "2us".parse().unwrap(),
+        compression_after: 0,
+        read_time: "13.6ns".parse().unwrap(),
+        send_packet_time: "20ns".parse().unwrap(),
+        fails_at: "0ns".parse().unwrap(),
+    }
+}
+
 impl Host {
-    pub fn new(mut p: Platform, seed: u64, rate: &str) -> Self {
+    pub fn new(p: Platform, seed: u64, rate: &str) -> Self {
+        Self::of_card(p, (seed, rate), usual())
+    }
+
+    /// Of a card with these parameters.
+    pub fn of_card(mut p: Platform, (seed, rate): (u64, &str), card: Mlx5) -> Self {
         p.nic[0].interface = Interface::Connectx6Dx;
-        p.nic[0].mlx5 = Some(Mlx5 {
-            write_combining: true,
-            record_before_requests: true,
-            receive_requests_ahead: 8,
-            send_blocks_a_read: 4,
-            send_blocks_ahead: 16,
-            compression_timeout: "2us".parse().unwrap(),
-            compression_after: 0,
-            read_time: "13.6ns".parse().unwrap(),
-            send_packet_time: "20ns".parse().unwrap(),
-        });
+        p.nic[0].mlx5 = Some(card);
         let pages = LocalPages::new(shared_pages(Interface::Connectx6Dx).range);
         let port = devices::port(&p, 0, (MAC, pages), cable(&p, seed, rate));
         let settings = BookSettings {
@@ -128,7 +139,7 @@ impl Host {
         entry[8..16].copy_from_slice(&INPUT.to_be_bytes());
         entry[0x10..0x10 + input.len().min(16)].copy_from_slice(&input[..input.len().min(16)]);
         entry[0x30..0x38].copy_from_slice(&OUTPUT.to_be_bytes());
-        entry[0x38..0x3c].copy_from_slice(&64u32.to_be_bytes());
+        entry[0x38..0x3c].copy_from_slice(&128u32.to_be_bytes());
         entry[0x3f] = 1;
         for (i, part) in input[input.len().min(16)..].chunks(512).enumerate() {
             let at = INPUT + 1024 * i as u64;

@@ -137,6 +137,10 @@ pub enum Due {
     Message {
         vector: u16,
     },
+    /// The firmware fails.
+    Fails {
+        life: u32,
+    },
 }
 
 impl Ordered for Due {
@@ -150,6 +154,7 @@ impl Ordered for Due {
             Due::Receive | Due::Ask => 5,
             Due::Session { .. } | Due::Period { .. } => 6,
             Due::Message { .. } => 7,
+            Due::Fails { .. } => 8,
         }
     }
     fn source(&self) -> u16 {
@@ -177,7 +182,15 @@ struct Segment {
     interface: u32,
     /// Counts looks at the health of the device.
     health: u32,
+    /// The firmware has failed: nothing works but this segment.
+    failed: bool,
+    /// Its failure is waited for.
+    fails: bool,
 }
+
+/// What the driver tells the device by the low word of the command queue's address, or reads there.
+const DISABLED: u32 = 1;
+const SOFTWARE_RESET: u32 = 7;
 
 /// See the module.
 pub struct Mlx5 {
@@ -196,6 +209,8 @@ pub struct Mlx5 {
     blocks_ahead: u16,
     packet_time: Ps,
     packet_latency: Ps,
+    /// When the firmware fails; 0: never.
+    fails_at: Ps,
     /// How long a session of compressed completions may be open; 0: none is opened.
     compression_timeout: Ps,
     /// Packets in a row that left another waiting for the link, and from how many on completions share entries.
@@ -255,6 +270,7 @@ impl Mlx5 {
             blocks_ahead: m.send_blocks_ahead as u16,
             packet_time: m.send_packet_time.ps(),
             packet_latency: nic.packet_latency.ps(),
+            fails_at: m.fails_at.ps(),
             compression_timeout: m.compression_timeout.ps(),
             pressed: 0,
             compression_after: m.compression_after,
@@ -358,7 +374,12 @@ impl Mlx5 {
                 let size = command::LOG_ENTRIES << 4 | command::LOG_ENTRY;
                 self.segment.queue as u32 & !0xfff | self.segment.interface << 8 | size
             }
+            // Fast reset is supported: what a driver looks for when the firmware has failed.
+            0x1fc => u32::from(self.segment.failed) << 30,
             0x230 => major << 24 | minor << 16 | sub,
+            // Critical, to be recovered by a reset; an internal error of the firmware.
+            0x238 if self.segment.failed => 0x82 << 24,
+            0x23c if self.segment.failed => 1 << 16,
             0x1000 => (nanoseconds >> 32) as u32,
             0x1004 => nanoseconds as u32,
             0x1010 => {
@@ -376,6 +397,13 @@ impl Mlx5 {
             0x40 | 0x48 => self.event_doorbell(word(&bytes, 0), place == 0x40, io),
             _ => self.send_doorbell(value, io),
         }
+    }
+
+    /// Everything that commands have made is gone; the driver will see why.
+    fn fail(&mut self, fx: &mut Effects<'_, Due>) {
+        let Segment { queue, high, interface, health, .. } = self.segment;
+        self.clear(fx);
+        self.segment = Segment { queue, high, interface, health, failed: true, fails: true };
     }
 
     fn clear(&mut self, fx: &mut Effects<'_, Due>) {
@@ -427,12 +455,17 @@ impl Device for Mlx5 {
 
     fn read(&mut self, place: Place, data: &mut [u8]) {
         data.fill(0);
-        if place.bar != 0 || place.offset >= SEGMENT_SIZE || place.offset % 4 != 0 {
+        if place.bar != 0 || place.offset >= SEGMENT_SIZE {
             return;
         }
-        for (i, part) in data.chunks_mut(4).enumerate() {
-            let value = self.segment_word(place.offset + 4 * i as u64).to_be_bytes();
-            part.copy_from_slice(&value[..part.len()]);
+        // Of any width: drivers read the syndrome of a failure as a byte.
+        let (mut at, mut word) = (u64::MAX, [0; 4]);
+        for (offset, byte) in (place.offset..).zip(data) {
+            if offset & !3 != at {
+                at = offset & !3;
+                word = self.segment_word(at).to_be_bytes();
+            }
+            *byte = word[(offset & 3) as usize];
         }
     }
 
@@ -452,7 +485,13 @@ impl Device for Mlx5 {
                 0x14 => {
                     self.segment.interface = value >> 8 & 7;
                     self.segment.queue = u64::from(self.segment.high) << 32 | u64::from(value & !0xfff);
+                    self.segment.failed &= !matches!(self.segment.interface, 0 | SOFTWARE_RESET);
+                    if self.segment.interface == SOFTWARE_RESET {
+                        self.clear(fx);
+                        self.segment.interface = DISABLED;
+                    }
                 }
+                0x18 if self.segment.failed => {}
                 0x18 => fx.at(fx.now, Due::Command { entries: value, life: self.life }),
                 _ => {}
             }
@@ -499,6 +538,10 @@ impl Device for Mlx5 {
             Due::Command { entries, life } if life == self.life => {
                 // What they take away may have some.
                 self.close_sessions(io.now, io);
+                if !self.segment.fails && self.fails_at > io.now {
+                    self.segment.fails = true;
+                    io.effects.at(self.fails_at, Due::Fails { life });
+                }
                 self.commands(entries, io);
             }
             Due::Doorbell { place, value } => self.doorbell_page(place, value, io),
@@ -516,6 +559,7 @@ impl Device for Mlx5 {
             Due::Session { cq, session } => self.session_over(cq, session, io),
             Due::Period { cq, timer } => self.period_ends(io.now, cq, timer, io),
             Due::Message { vector } => self.message(vector, io),
+            Due::Fails { life } if life == self.life => self.fail(&mut io.effects),
             _ => {} // of an earlier life
         }
     }

@@ -1,0 +1,67 @@
+"""Forwarding inside the guest's kernel: XDP programs in its drivers, and its own routing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import balanced, wiretime
+
+SHORT = ("--warmup", "200us", "--duration", "300us")
+
+
+def instructions(result: dict[str, Any]) -> float:
+    """Return what the core that takes the interrupts executes for a packet."""
+    return float(result["statistics"]["cores"][0]["core"]["instructions"] / result["cohort"]["forwarded"])
+
+
+def test_xdp_sends_packets_back_and_drops_them(tmp_path: Path) -> None:
+    nic = ("--nic", "connectx-6dx", "--packet-size", "64", *SHORT)
+    back = balanced(tmp_path / "a", "xdp", "--rate", "1Gbps", *nic)
+    assert back["loss_percent"] == 0 and back["forwarded_gbps"] == pytest.approx(1, rel=0.02)
+    # In the driver: the kernel's own path would take four times as many.
+    assert instructions(back) < 1500
+    # Each of two queues interrupts a core of its own.
+    args = ("--app-args", "drop --touch", "--rate", "40Gbps", "--cores", "2", "--queues", "2", "--flows", "64")
+    dropped = balanced(tmp_path / "b", "xdp", *args, *nic)
+    queues = [q["receive"]["delivered"] for q in dropped["statistics"]["ports"][0]["queues"][:2]]
+    assert dropped["cohort"]["consumed"] > 0 and dropped["cohort"]["core_drop"] > 0 and min(queues) > 0.8 * max(queues)
+    softirq, idle = (
+        [c["processor_time"][f"{kind}_ps"] for c in dropped["statistics"]["cores"]] for kind in ("softirq", "idle")
+    )
+    assert (
+        min(softirq[:2]) > 0.9 * dropped["statistics"]["time_ps"] and idle[2] > 0.5 * dropped["statistics"]["time_ps"]
+    )
+
+
+def test_xdp_redirects_between_ports_of_an_82599(tmp_path: Path) -> None:
+    result = balanced(
+        tmp_path / "a", "xdp", "--app-args", "redirect", "--nic", "82599", "--ports", "2", "--rate", "1Gbps", *SHORT
+    )
+    assert result["loss_percent"] == 0 and all(p["cohort"]["forwarded"] > 0 for p in result["ports"])
+
+
+def test_both_ways_of_routing(tmp_path: Path) -> None:
+    """By a program that asks the kernel's routes, between ports; and by the kernel, which copies packets."""
+    two = ("--nic", "connectx-6dx", "--ports", "2", "--rate", "0.5Gbps", *SHORT)
+    asked = balanced(tmp_path / "a", "xdp", "--app-args", "route", *two)
+    own = balanced(tmp_path / "b", "route", "--packet-size", "64", "--rate", "200kpps", *SHORT)
+    for result in (asked, own):
+        assert result["loss_percent"] == 0 and result["cohort"]["forwarded"] > 0
+    assert instructions(asked) < 0.7 * instructions(own)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("xdp", "--app-args", "pass"), "--app-args pass: xdp does one of drop, tx, redirect, route"),
+        (("xdp", "--app-args", "tx --fast"), "xdp has no option --fast; it has --touch"),
+        (("route", "--app-args", "x"), "--app-args x: route has none"),
+        (("xdp", "--nic", "qdma"), "--nic qdma: xdp has no driver for it"),
+        (("xdp", "--packet-size", "9000"), "xdp takes 64 to 1518 B"),
+    ],
+)
+def test_what_cannot_be_is_refused(args: tuple[str, ...], said: str) -> None:
+    done = wiretime("run", *args)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
