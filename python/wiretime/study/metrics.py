@@ -23,6 +23,7 @@ NAMED: dict[str, tuple[str, str]] = {
     "offered_mpps": ("Mpps", "offered packets"),
     "forwarded_gbps": ("Gb/s", "bandwidth forwarded or answered"),
     "forwarded_mpps": ("Mpps", "packets forwarded or answered"),
+    "taken_mpps": ("Mpps", "packets forwarded, answered, or taken by a program that sends none"),
     "loss_percent": ("%", "loss"),
     "latency_mean_ns": ("ns", "mean latency"),
     "latency_median_ns": ("ns", "median latency"),
@@ -148,6 +149,7 @@ def of_run(result: Report, entries: Sequence[Entry] = ()) -> Row:
     row: Row = {key: whole[key] for key in NAMED if key in whole}
     latency = whole["latency_ns"]
     row |= {f"latency_{p}_ns": latency[p] if latency else None for p in PERCENTILES}
+    row["taken_mpps"] = whole["offered_mpps"] * (1 - whole["loss_percent"] / 100)
     drops = {c: whole["cohort"][c] for c in CLASSES}
     row |= {f"{c}_share_percent": _share(n, sum(drops.values())) for c, n in drops.items()}
     sent = whole.get("iperf", {})
