@@ -77,6 +77,15 @@ RUNS: dict[str, tuple[str, ...]] = {
     "memcached-dpdk": ("memcached_dpdk", *SHORT),
     "memcached": ("memcached", *KERNEL),
     "udpecho": ("udpecho", *KERNEL),
+    "xdp-redirect": (
+        "xdp", "--nic", "82599", "--ports", "2", "--packet-size", "64", "--rate", "1Gbps", "--app-args", "redirect",
+        *SHORT,
+    ),
+    "xdp-route-connectx": (
+        "xdp", "--nic", "connectx-6dx", "--cores", "2", "--queues", "2", "--rate", "4Gbps", "--app-args", "route",
+        *SHORT,
+    ),
+    "route": ("route", "--packet-size", "64", "--rate", "300kpps", *SHORT),
     "ping": ("ping", "--packet-size", "98", "--rate", "100Mbps", *KERNEL),
     "iperf3-82599-two-cores": ("iperf3", "--nic", "82599", "--cores", "2", *KERNEL),
     "iperf3-8254x-reverse": ("iperf3", "--iperf", "reverse=yes", *KERNEL),
