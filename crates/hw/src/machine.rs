@@ -164,6 +164,8 @@ pub struct Machine<H> {
     pages: Range<u64>,
     span: Range<u64>,
     rings: Vec<(usize, Polled)>,
+    /// Whether they have been found.
+    placed: bool,
     /// When the next DMA write becomes visible.
     next_write: Ps,
     /// DMA writes that became visible in lines that a core watches.
@@ -181,10 +183,11 @@ fn hull(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
     ranges.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
 }
 
-/// The ring, and where in it, that a read of an address looks at.
+/// The ring, and where in it, that a read of an address looks at; rings by address.
 #[inline]
 fn look(rings: &[(usize, Polled)], paddr: u64) -> Option<(usize, &Polled, u64)> {
-    let (slot, ring) = rings.iter().find(|r| r.1.bytes.contains(&paddr))?;
+    let at = rings.partition_point(|r| r.1.bytes.start <= paddr).checked_sub(1)?;
+    let (slot, ring) = rings.get(at).filter(|r| r.1.bytes.contains(&paddr))?;
     let offset = paddr - ring.bytes.start;
     ring.is_look(offset).then_some((*slot, ring, offset))
 }
@@ -203,6 +206,7 @@ impl<H: Hold> Machine<H> {
             pages: 0..0,
             span: 0..0,
             rings: Vec::new(),
+            placed: false,
             next_write: Ps::MAX,
             intrusions: 0,
             forget_every: FORGET_EVERY,
@@ -224,8 +228,17 @@ impl<H: Hold> Machine<H> {
             }
         }
         self.pages = hull(self.mapped.iter().map(|m| m.pages.clone()).filter(|r| !r.is_empty()));
+        drop(nics);
+        self.placed = true;
+        self.find_rings();
+    }
+
+    /// Finds out where the rings are that are polled.
+    fn find_rings(&mut self) {
+        let nics = self.nics.nics();
         let polled = |(i, slot): (usize, &Slot<_>)| slot.nic.polled().into_iter().map(move |ring| (i, ring));
         self.rings = nics.slots.iter().enumerate().flat_map(polled).collect();
+        self.rings.sort_by_key(|(_, ring)| ring.bytes.start);
         self.span = hull(self.rings.iter().map(|r| r.1.bytes.clone()));
     }
 
@@ -345,6 +358,11 @@ impl<H: Hold> Machine<H> {
             next_write = next_write.min(slot.nic.writes().next_time());
         }
         self.next_write = next_write;
+        // Queues of a kernel's driver are known by their first packets.
+        if books.rings_restarted() && self.placed {
+            drop(nics);
+            self.find_rings();
+        }
     }
 
     /// Applies DMA writes that are visible at `t`.

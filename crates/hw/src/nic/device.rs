@@ -44,7 +44,7 @@ pub struct Rung<E> {
     pub sends: bool,
 }
 
-/// A ring that software looks at for received packets.
+/// A ring that software looks at for received packets, or a piece of one that lies in several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Polled {
     /// Its bytes in guest memory.
@@ -54,6 +54,8 @@ pub struct Polled {
     /// Entries that tell of packets. Where the ring's bytes hold one more, it tells how far they have come, and software looks
     /// there first.
     pub entries: u32,
+    /// The number of the entry that the bytes begin with.
+    pub first: u32,
     /// From which byte of an entry on a read of it is a look whether it has come: software reads the rest of one that has not,
     /// too, where it reads several pieces.
     pub tells: u32,
@@ -66,7 +68,7 @@ impl Polled {
     #[must_use]
     pub fn whole(bytes: Range<u64>, entry: u32, queue: u16) -> Self {
         let entries = (bytes.end.saturating_sub(bytes.start) / u64::from(entry.max(1))) as u32;
-        Self { bytes, entry, entries, tells: 0, queue }
+        Self { bytes, entry, entries, first: 0, tells: 0, queue }
     }
 
     /// Whether a read at so many bytes from its start is a look.
@@ -78,7 +80,7 @@ impl Polled {
     /// Queue, entry and number of entries, at so many bytes from its start.
     #[must_use]
     pub fn entry_at(&self, offset: u64) -> (u16, u32, u32) {
-        (self.queue, (offset / u64::from(self.entry.max(1))) as u32, self.entries)
+        (self.queue, self.first.wrapping_add((offset / u64::from(self.entry.max(1))) as u32), self.entries)
     }
 }
 

@@ -102,7 +102,7 @@ impl Pair {
             queue,
             entries,
             rings,
-            polled: Polled { bytes, entry, entries: entries[0], tells: 0, queue },
+            polled: Polled { bytes, entry, entries: entries[0], first: 0, tells: 0, queue },
             filled: VecDeque::with_capacity(entries[0] as usize),
             next_fill: 0,
             next_completion: 0,

@@ -33,6 +33,9 @@ struct Written {
     packet: Option<u64>,
 }
 
+/// So many descriptors may be unread: more than rings have, where somebody reads them at all.
+const UNREAD_MOST: usize = 1 << 17;
+
 /// Largest burst and number of descriptors told apart exactly.
 const LARGEST: u64 = 1 << 16;
 const DIGITS: u8 = 4;
@@ -120,6 +123,9 @@ impl Driver {
     /// Descriptor `index` is written back.
     pub fn written(&mut self, index: u32, visible: Ps, packet: Option<u64>) {
         self.unposted += 1;
+        if self.written.len() == UNREAD_MOST {
+            self.written.pop_front();
+        }
         self.written.push_back(Written { index, visible, packet });
     }
 

@@ -142,6 +142,11 @@ impl Books {
         }
     }
 
+    /// Whether a ring that software polls has started anew since this was asked last.
+    pub fn rings_restarted(&mut self) -> bool {
+        self.ports.iter_mut().fold(false, |any, port| any | std::mem::take(&mut port.restarted))
+    }
+
     /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells;
     /// of several, a run of packets that came back with none missing, which were spread over them; where none come back, as
     /// many that it has taken.

@@ -159,6 +159,8 @@ pub struct PortBook {
     pub(super) refused: u64,
     /// Frames that left, and their bytes.
     sent: [u64; 2],
+    /// A ring that software polls has started anew.
+    pub(super) restarted: bool,
 }
 
 impl PortBook {
@@ -166,6 +168,7 @@ impl PortBook {
         Self {
             queues: (0..queues).map(|_| QueueBook::new()).collect(),
             timeline: Tracer::default(),
+            restarted: false,
             tap: Tap::default(),
             drops: Drops::new(classes),
             last_drop: Ps::ZERO,
@@ -237,7 +240,10 @@ impl PortBook {
                 let waiting = self.queue(queue).driver.waiting() as u32;
                 self.timeline.note(t, What::RxRing { queue, free, waiting });
             }
-            Notice::Restarted { queue, entry } => self.queue(queue).driver.reset(entry),
+            Notice::Restarted { queue, entry } => {
+                self.queue(queue).driver.reset(entry);
+                self.restarted = true;
+            }
             Notice::Replenished { queue, count, available } => {
                 self.queue(queue).driver.replenishes(t, count, available);
                 self.timeline.note(t, What::Doorbell { queue, transmit: false });

@@ -36,6 +36,7 @@ use receive::Stored;
 use registers::PortRegisters;
 use send::Work;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use steering::Steering;
 use wiretime_base::events::Event as Ordered;
 use wiretime_base::Ps;
@@ -573,14 +574,18 @@ impl Device for Mlx5 {
     }
 
     fn polled(&self) -> Vec<Polled> {
-        let ring = |(_, rq): (u32, &objects::Rq)| {
-            let queue = rq.lane.filter(|_| rq.state == State::Ready)?;
-            let ring = &self.objects.cqs.get(rq.cq)?.ring;
-            let bytes = ring.pages.piece(u64::from(ring.entries()) << ring.stride)?;
-            let entry = 1 << ring.stride;
-            Some(Polled { tells: entry - TELLS, ..Polled::whole(bytes, entry, queue) })
-        };
-        self.objects.rqs.iter().filter_map(ring).collect()
+        let mut found = Vec::new();
+        for (_, rq) in self.objects.rqs.iter().filter(|(_, rq)| rq.state == State::Ready) {
+            let (Some(queue), Some(cq)) = (rq.lane, self.objects.cqs.get(rq.cq)) else { continue };
+            let (ring, entry) = (&cq.ring, 1 << cq.ring.stride);
+            // The kernel's driver has them in single pages.
+            let piece = |(at, bytes): (u64, Range<u64>)| {
+                let first = (at >> ring.stride) as u32;
+                Polled { bytes, entry, entries: ring.entries(), first, tells: entry - TELLS, queue }
+            };
+            found.extend(ring.pages.pieces(u64::from(ring.entries()) << ring.stride).into_iter().map(piece));
+        }
+        found
     }
 
     fn stats(&self, (r, t): (ReceiveStats, TransmitStats)) -> (ReceiveStats, TransmitStats) {

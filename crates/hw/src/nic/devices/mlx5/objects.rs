@@ -97,13 +97,20 @@ impl Pages {
         Some(page + (offset & ((1 << self.log) - 1)))
     }
 
-    /// So many bytes of it, where they are one piece.
+    /// The pieces that so many bytes of it lie in, and where each begins in them.
     #[must_use]
-    pub fn piece(&self, bytes: u64) -> Option<Range<u64>> {
-        let start = self.at(0)?;
-        let step = 1 << self.log;
-        let whole = (0..bytes).step_by(step).all(|at| self.at(at) == Some(start + at));
-        (whole && self.at(bytes.checked_sub(1)?) == Some(start + bytes - 1)).then_some(start..start + bytes)
+    pub fn pieces(&self, bytes: u64) -> Vec<(u64, Range<u64>)> {
+        let mut found: Vec<(u64, Range<u64>)> = Vec::new();
+        let mut at = 0;
+        while let Some(start) = self.at(at).filter(|_| at < bytes) {
+            let length = self.rest(at).min(bytes - at);
+            match found.last_mut() {
+                Some((_, piece)) if piece.end == start => piece.end = start + length,
+                _ => found.push((at, start..start + length)),
+            }
+            at += length;
+        }
+        found
     }
 
     /// How many there are.
@@ -571,9 +578,11 @@ mod tests {
     fn pages_need_not_follow_each_other() {
         let p = Pages::new(12, 0x100, &list(&[0x5000, 0x9000]));
         assert_eq!((p.at(0), p.at(0xeff), p.at(0xf00), p.at(0x1f00)), (Some(0x5100), Some(0x5fff), Some(0x9000), None));
-        assert_eq!((p.piece(0xf00), p.piece(0xf01)), (Some(0x5100..0x6000), None));
+        assert_eq!(p.pieces(0xf00), [(0, 0x5100..0x6000)]);
+        assert_eq!(p.pieces(0xf01), [(0, 0x5100..0x6000), (0xf00, 0x9000..0x9001)]);
         let p = Pages::new(12, 0, &list(&[0x5000, 0x6000]));
-        assert_eq!((p.piece(0x2000), p.from(0x1000).at(4), p.rest(0x10)), (Some(0x5000..0x7000), Some(0x6004), 0xff0));
+        assert_eq!(p.pieces(0x2000), [(0, 0x5000..0x7000)], "these do");
+        assert_eq!((p.from(0x1000).at(4), p.rest(0x10)), (Some(0x6004), 0xff0));
     }
 
     #[test]

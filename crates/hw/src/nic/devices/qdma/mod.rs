@@ -700,7 +700,7 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         let ring = |(queue, (q, r)): (u16, (&C2hQueue, &CompletionRing))| {
             let bytes = r.at(0)..r.at(r.entries + 1);
             let is_on = q.ring.on && r.entries > 0;
-            is_on.then_some(Polled { bytes, entry: r.context.size, entries: r.entries, tells: 0, queue })
+            is_on.then_some(Polled { bytes, entry: r.context.size, entries: r.entries, first: 0, tells: 0, queue })
         };
         (0..).zip(self.c2h.iter().zip(&self.rings)).filter_map(ring).collect()
     }
