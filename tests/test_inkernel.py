@@ -61,6 +61,7 @@ def test_both_ways_of_routing(tmp_path: Path) -> None:
         (("xdp", "--app-args", "pass"), "--app-args pass: xdp does one of drop, tx, redirect, route"),
         (("xdp", "--app-args", "tx --fast"), "xdp has no option --fast; it has --touch"),
         (("route", "--app-args", "x"), "--app-args x: route has none"),
+        (("route", "--ip", "6", "--packet-size", "128"), "--ip 6: routes here are of IPv4"),
         (("xdp", "--nic", "qdma"), "--nic qdma: xdp has no driver for it"),
         (("xdp", "--packet-size", "9000"), "xdp takes 64 to 1518 B"),
     ],

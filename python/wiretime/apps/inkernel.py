@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from wiretime.apps.dpdk import GENERATOR
 from wiretime.apps.kernel import SETTLE, UNTIL_STOPPED, ethtool, kernel_app
 from wiretime.apps.model import CONSUMES, FORWARDS, App, Setup
 from wiretime.errors import WiretimeError
 
-GENERATOR = "02:00:00:00:00:01"
 ACTIONS = ("drop", "tx", "redirect", "route")
 # Interrupts of queues, as the drivers name them, port by port.
 QUEUE_INTERRUPTS = "mlx5_comp|-TxRx-|eth[0-9]+$"
@@ -38,6 +38,8 @@ def _interrupts(s: Setup) -> str:
 
 def _routes(s: Setup) -> list[str]:
     """Return what makes a router of the host: what comes is for a network behind the generator, or behind the next."""
+    if s.load["internet"] != "v4":
+        raise WiretimeError("--ip 6: routes here are of IPv4")
     commands = ["echo 1 >/proc/sys/net/ipv4/ip_forward"]
     for port in range(s.ports):
         gateway = GATEWAY.format(port=port)
@@ -54,9 +56,9 @@ def _routes(s: Setup) -> list[str]:
     return commands
 
 
-def _line(before: Sequence[str], s: Setup, after: Sequence[str] = (), stop: str = "wtctl wait-stop") -> str:
+def _line(s: Setup, steps: Sequence[str], stop: str) -> str:
     settled = f"{SETTLE} && {{ {_interrupts(s)}; }}"
-    return " && ".join([*_ports(s), *before, *after, settled, "wtctl mark 1", stop])
+    return " && ".join([*_ports(s), *steps, settled, "wtctl mark 1", stop])
 
 
 def _action(words: Sequence[str]) -> str:
@@ -72,13 +74,13 @@ def _xdp(s: Setup) -> str:
     routes = _routes(s) if action == "route" else []
     # Interfaces come up again with the program in their queues.
     start = f"{{ {shlex.join(['xdp', action, *rest])} & }}"
-    return _line(routes, s, [start], UNTIL_STOPPED)
+    return _line(s, [*routes, start], UNTIL_STOPPED)
 
 
 def _route(s: Setup) -> str:
     if s.extra:
         raise WiretimeError(f"--app-args {shlex.join(s.extra)}: route has none")
-    return _line(_routes(s), s)
+    return _line(s, _routes(s), "wtctl wait-stop")
 
 
 def _forwarder(**about: object) -> App:
