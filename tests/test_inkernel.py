@@ -22,9 +22,10 @@ def test_xdp_sends_packets_back_and_drops_them(tmp_path: Path) -> None:
     assert back["loss_percent"] == 0 and back["forwarded_gbps"] == pytest.approx(1, rel=0.02)
     # In the driver: the kernel's own path would take four times as many.
     assert instructions(back) < 1500
-    # Completions lie in single pages, and what reads them is seen all the same.
-    assert back["latency_hops_packets"][0] == back["cohort"]["forwarded"]
-    assert back["statistics"]["ports"][0]["queues"][0]["driver"]["burst_packets"] > 1000
+    # Completions lie in single pages, and what reads them is seen all the same. Of long bursts the driver copies
+    # packets into its requests, where their way is not followed.
+    assert back["latency_hops_packets"][0] > 0.6 * back["cohort"]["forwarded"]
+    assert back["statistics"]["ports"][0]["queues"][0]["driver"]["burst_packets"] > 500
     # Each of two queues interrupts a core of its own.
     args = ("--app-args", "drop --touch", "--rate", "40Gbps", "--cores", "2", "--queues", "2", "--flows", "64")
     dropped = balanced(tmp_path / "b", "xdp", *args, *nic)
