@@ -61,3 +61,16 @@ def test_what_cannot_be_explained(overloaded: Path, tmp_path: Path) -> None:
     done = wiretime("explain", str(tmp_path))
     assert done.returncode == 2 and "request.json: not there" in done.stderr and "--counters" in done.stderr
     assert wiretime("explain", str(tmp_path), "--counters").returncode == 0
+
+
+def test_a_program_of_the_users_is_explained_from_another_folder(tmp_path: Path) -> None:
+    program = tmp_path / "forward"
+    program.write_text('#!/bin/sh\nexec dpdk-testpmd "$@"\n')
+    program.chmod(0o755)
+    args = ("--app-args", "{eal} -- --auto-start", "--packet-size", "64", "--rate", "1Gbps", "--duration", "50us")
+    done = wiretime("run", "./forward", *args, "--out", "made", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "made" / "request.json").read_text())["app"] == str(program)
+    program.unlink()
+    done = wiretime("explain", str(tmp_path / "made"))
+    assert done.returncode == 2 and f"nothing could be run: {program}: no such file" in done.stderr, done.stderr

@@ -45,6 +45,16 @@ def test_queues_starve_each_for_itself(tmp_path: Path) -> None:
     assert receive["fifo_level_ps"] / result["statistics"]["time_ps"] < 512 << 10, "the buffer of 1 MiB does not fill"
 
 
+def test_a_card_that_only_sends_is_as_fast_as_what_it_was_calibrated_on(tmp_path: Path) -> None:
+    # grace_hardware.csv: 68.9 by pointers, and 145.9 at best with packets in the requests. One parameter each.
+    args = ("testpmd", "--cores", "4", "--queues", "4", "--packet-size", "64", "--rate", "100%", "--duration", "100us")
+    for name, devices, rate in [("pointers", "", 68.9), ("inlined", "-a {pci},txqs_min_inline=1 ", 145.9)]:
+        only = f"{devices}--forward-mode=txonly --txpkts=60"
+        result = run(tmp_path / name, *args, "--set", "llc.dca_ways=4", "--app-args", only)
+        sent = result["statistics"]["ports"][0]["transmit"]["frames"] / result["statistics"]["time_ps"] * 1e6
+        assert sent == pytest.approx(rate, rel=0.03), name
+
+
 def test_multi_packet_requests_two_ports_and_long_frames(tmp_path: Path) -> None:
     devices = "-a {pci},mprq_en=1,rxqs_min_mprq=1"
     result = run(tmp_path / "a", "testpmd", "--packet-size", "512", "--rate", "20Gbps", "--app-args", devices, *SHORT)

@@ -67,6 +67,11 @@ class Effect:
 def keep(path: Path, request: Request) -> None:
     """Write what a run was asked for into its folder."""
     settings = {key: value for key, value in settings_of(request).items() if key not in HOW}
+    # It may be explained from another folder.
+    names = {"app": apps.APPS, "platform": platforms.names(), "replay": ()}
+    for key, known in names.items():
+        if key in settings and settings[key] not in known and Path(str(settings[key])).is_file():
+            settings[key] = str(Path(str(settings[key])).resolve())
     files.replace(path / REQUEST, json.dumps(settings, indent=1, default=str) + "\n")
 
 
@@ -347,6 +352,8 @@ def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | No
     plan = {"study": {"name": "explain"}, "axes": {LABEL: places}, "metrics": ["forwarded_mpps", "loss_percent"]}
     with tempfile.TemporaryDirectory(prefix="wiretime-explain-") as path:
         study = api.sweep(plan, out=path, jobs=jobs)
+        if len(failed := study.failed()) == len(places):
+            raise WiretimeError(f"nothing could be run: {next(iter(failed.values()))}")
         rows = {row[LABEL]: row for row in folders.query(study.path, "SELECT * FROM points").to_pylist()}
 
     def effect(change: Change) -> Effect:

@@ -156,6 +156,7 @@ class Mlx5(TypedDict):
     compression_timeout: str
     compression_after: int
     read_time: str
+    request_line_time: str
     send_packet_time: str
     fails_at: str
 

@@ -43,6 +43,9 @@ const FARTHEST: Ps = Ps::from_us(10_000);
 const PAGE: u64 = 4096;
 /// Most lines that a turn may use.
 const LINES: usize = 128;
+/// Places for lines that are known to have been noted, by their number: nearly all of a loop's.
+const RECENT: usize = 64;
+const NOTHING: (u64, bool) = (u64::MAX, false);
 
 /// What is known of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub struct Repeat {
     /// executed code takes in, and instructions.
     written: Vec<u64>,
     used: Vec<u64>,
+    /// Of these, the last one in each place, and whether it was written.
+    recent: [(u64, bool); RECENT],
     /// Of these, those that the models do not see: the second ones of accesses that cross a line.
     unseen: Vec<Address>,
     grew: bool,
@@ -122,6 +127,7 @@ impl Default for Repeat {
             turn: None,
             written: Vec::new(),
             used: Vec::new(),
+            recent: [NOTHING; RECENT],
             unseen: Vec::new(),
             grew: false,
             polled: Vec::new(),
@@ -178,6 +184,12 @@ impl Repeat {
 
     #[inline]
     fn uses(&mut self, line: u64, writes: bool) {
+        let recent = &mut self.recent[line as usize % RECENT];
+        let known = (line, writes || *recent == (line, true));
+        if *recent == known {
+            return;
+        }
+        *recent = known;
         for lines in [Some(&mut self.used), writes.then_some(&mut self.written)].into_iter().flatten() {
             if !lines.contains(&line) {
                 lines.push(line);
@@ -219,6 +231,7 @@ impl Repeat {
         self.phase = Phase::Noting;
         self.written.clear();
         self.used.clear();
+        self.recent.fill(NOTHING);
         self.unseen.clear();
         self.start_noting();
     }

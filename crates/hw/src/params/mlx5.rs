@@ -28,8 +28,10 @@ pub struct Mlx5 {
     /// Packets in a row that another waited behind for the link, before completions share entries.
     #[schemars(range(min = 0, max = 1_000_000), extend("unit" = "packets"))]
     pub compression_after: u32,
-    /// How long each read (payload, requests, records) takes the card's read engine, which both of its ports share.
+    /// How long each read of payload takes the card's read engine, which both of its ports share.
     pub read_time: Duration,
+    /// How long each line (64 B) that is read of requests and records takes it.
+    pub request_line_time: Duration,
     /// From one packet of a send queue to its next.
     pub send_packet_time: Duration,
     /// To try a driver's recovery: at this time from power-on the firmware reports a fatal error, and the adapter stands still until

@@ -127,6 +127,7 @@ fn every_parameter_matters() {
         ("compression_timeout", Mlx5 { compression_timeout: time("0ns"), ..usual() }),
         ("compression_after", Mlx5 { compression_after: 1000, ..usual() }),
         ("read_time", Mlx5 { read_time: time("30ns"), ..usual() }),
+        ("request_line_time", Mlx5 { request_line_time: time("30ns"), ..usual() }),
         ("send_packet_time", Mlx5 { send_packet_time: time("100ns"), ..usual() }),
         ("fails_at", Mlx5 { fails_at: time("60us"), ..usual() }),
     ];

@@ -50,7 +50,8 @@ pub fn usual() -> Mlx5 {
         send_blocks_ahead: 16,
         compression_timeout: "2us".parse().unwrap(),
         compression_after: 0,
-        read_time: "13.6ns".parse().unwrap(),
+        read_time: "12.7ns".parse().unwrap(),
+        request_line_time: "6.4ns".parse().unwrap(),
         send_packet_time: "20ns".parse().unwrap(),
         fails_at: "0ns".parse().unwrap(),
     }
