@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tarfile
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from conftest import balanced, wiretime
 from wiretime import apps, runs
 from wiretime.apps import Own
 from wiretime.errors import WiretimeError
-from wiretime.setup import debian, dpdk, guest, store
+from wiretime.setup import added, debian, dpdk, guest, store
 from wiretime.study import plan, point
 
 # Sources of DPDK for the tests that need real ones; nothing of the package registries has them.
@@ -23,6 +24,10 @@ MESON = """project('DPDK', 'c', version: '1.2.3', meson_version: '>= 0.57')
 executable('dpdk-testpmd', 'app.c', install: true)
 lib = shared_library('rte_net_null', 'drivers/net/null/null.c', version: '9.9', install: true,
     install_dir: get_option('libdir') / 'dpdk/pmds-9.9')
+if import('fs').exists('drivers/net/qdma/qdma.c')
+    shared_library('rte_net_qdma', 'drivers/net/qdma/qdma.c', version: '9.9', install: true,
+        install_dir: get_option('libdir') / 'dpdk/pmds-9.9')
+endif
 """
 OPTIONS = """option('platform', type: 'string')
 option('enable_apps', type: 'string')
@@ -52,12 +57,20 @@ def sources(folder: Path) -> Path:
         "meson.build": MESON,
         "meson_options.txt": OPTIONS,
         "app.c": 'int main(void) { return __builtin_strcmp(__FILE__, "app.c"); }\n',
-        "drivers/net/meson.build": "",
+        "drivers/net/meson.build": "drivers = [\n        'null',\n]\n",
         "drivers/net/null/meson.build": "",
         "drivers/net/null/null.c": "int rte_null(void) { return 1; }\n",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    return folder
+
+
+def driver(folder: Path) -> Path:
+    """A driver beside DPDK's, of a name that is known to lack something."""
+    folder.mkdir()
+    (folder / "meson.build").write_text("sources = files('qdma.c')\n")
+    (folder / "qdma.c").write_text("int rte_qdma(void) { return 2; }\n")
     return folder
 
 
@@ -72,33 +85,92 @@ def test_a_build_takes_the_place_of_debians(tmp_path: Path, monkeypatch: pytest.
     """Built once from what the sources hold, for the guest's processor; only archives with DPDK in them are its own."""
     monkeypatch.setenv("WIRETIME_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(guest, "recipe", lambda: RECIPE)
-    tree = sources(tmp_path / "dpdk-1.2.3")
-    made, built = dpdk.make("mine", str(tree))
+    tree, mine = sources(tmp_path / "dpdk-1.2.3"), [driver(tmp_path / "qdma")]
+    made, built = dpdk.make("mine", str(tree), mine)
     assert built and made.version == "1.2.3" and dpdk.names() == ["debian", "mine"]
     assert sorted(p.name for p in made.folder.iterdir()) == ["dpdk.cpio", store.MANIFEST]
     names = unpacked(made.folder / "dpdk.cpio", tmp_path / "inside")
-    assert {"usr/bin/dpdk-testpmd", "usr/lib/aarch64-linux-gnu/dpdk/pmds-9.9/librte_net_null.so.9.9"} <= names
+    drivers = "usr/lib/aarch64-linux-gnu/dpdk/pmds-9.9"
+    wanted = {"usr/bin/dpdk-testpmd", f"{drivers}/librte_net_null.so.9.9", f"{drivers}/librte_net_qdma.so.9.9"}
+    assert wanted <= names
     assert not any("librte_eal" in name for name in names), "Debian's are in the way"
     program = (tmp_path / "inside/usr/bin/dpdk-testpmd").read_bytes()
     assert program[18:20] == b"\xb7\x00", "no program for AArch64"
     assert str(tmp_path).encode() not in program
     assert dpdk.archive("dpdk", "mine") == made.folder / "dpdk.cpio"
 
+    # Xilinx's driver makes a QDMA one of testpmd's NICs; it is left to the driver before the program starts.
+    testpmd = apps.find("testpmd", Own(), "mine")
+    assert "qdma" in testpmd.interfaces and "qdma" not in apps.get("testpmd").interfaces
+    assert "!= 0x10ee ] || echo uio_pci_generic >$d/driver_override" in testpmd.preparation(["qdma"])
+    assert testpmd.preparation(["82599"]) == apps.get("testpmd").preparation(["qdma"]) == ""
+    assert [p["name"] for p in made.packages] == ["dpdk", "net_qdma"]
+
     # The same sources in a tar archive are the same build; other ones are another.
     with tarfile.open(tmp_path / "a.tar.xz", "w:xz") as tar:
         tar.add(tree, "dpdk-1.2.3")
-    assert dpdk.make("mine", str(tmp_path / "a.tar.xz")) == (made, False)
-    assert dpdk._digest(tree, dpdk._listed(tree)) == made.sources
+    assert dpdk.make("mine", str(tmp_path / "a.tar.xz"), mine) == (made, False)
+    alone = dpdk._digest(tree, dpdk._listed(tree))
+    assert alone == made.sources
     (tree / "app.c").write_text("int main(void) { return 1; }\n")
-    assert dpdk._digest(tree, dpdk._listed(tree)) != made.sources
+    assert dpdk._digest(tree, dpdk._listed(tree)) != alone
+    assert dpdk._key(alone, {}) != dpdk._key(alone, made.drivers) != dpdk._key(alone, {"net_qdma": "other"})
 
     # For another guest it is no longer the right one; damaged, none.
     monkeypatch.setattr(guest, "recipe", lambda: {**RECIPE, "modules": ["e1000"], "dpdk": {**RECIPE["dpdk"], "x": 1}})
-    with pytest.raises(WiretimeError, match="--dpdk mine: was built for another guest"):
+    with pytest.raises(WiretimeError, match=r"--dpdk mine: was built for another guest: make it .* and `--driver`"):
         dpdk.variant("mine")
     (made.folder / "dpdk.cpio").write_bytes(b"")
     with pytest.raises(WiretimeError, match=r"--dpdk mine: .* is damaged"):
         dpdk.variant("mine")
+
+
+def test_what_a_driver_lacks_is_beside_it(tmp_path: Path) -> None:
+    """Its own files stay; one that lacks nothing is left as it is, and one that DPDK has already is refused."""
+
+    def as_listed(folder: Path) -> added.Driver:
+        return added.Driver(folder.name, folder, dpdk._listed(folder))
+
+    tree, qdma, other = sources(tmp_path / "tree"), driver(tmp_path / "qdma"), driver(tmp_path / "other")
+    (qdma / "qdma_rxtx_vec_sse.c").write_text("uint16_t qdma_recv_pkts_vec(void *queue)\n")
+    added.add(tree, [as_listed(qdma), as_listed(other)])
+    there = tree / "drivers/net"
+    assert (there / "qdma/qdma.c").read_bytes() == (qdma / "qdma.c").read_bytes()
+    made = (there / "qdma/meson.build").read_text()
+    assert made.startswith((qdma / "meson.build").read_text())
+    assert "sources += files('qdma_vectors.c')" in made and "'-include', 'rte_vect.h'" in made
+    assert (there / "qdma/qdma_vectors.c").is_file()
+    assert (there / "other/meson.build").read_text() == (other / "meson.build").read_text()
+    assert re.findall(r"'(\w+)'", (there / "meson.build").read_text()) == ["other", "qdma", "null"]
+    with pytest.raises(WiretimeError, match="have a driver net_qdma already"):
+        added.add(tree, [as_listed(qdma)])
+    # One that has the functions for this processor.
+    (qdma / "qdma_rxtx_vec_neon.c").write_text("uint16_t qdma_recv_pkts_vec(void *queue)\n")
+    whole = sources(tmp_path / "whole")
+    added.add(whole, [as_listed(qdma)])
+    assert (whole / "drivers/net/qdma/meson.build").read_text() == (qdma / "meson.build").read_text()
+    (whole / "drivers/net/meson.build").write_text("")
+    with pytest.raises(WiretimeError, match=r"list no drivers in drivers/net/meson\.build"):
+        added.add(whole, [as_listed(other)])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--driver", "{tmp}"), "--driver: with one --dpdk NAME=SOURCE, which it is built with"),
+        (("--dpdk", "x={tmp}", "--dpdk", "y={tmp}", "--driver", "{tmp}"), "--driver: with one --dpdk NAME=SOURCE"),
+        (("--dpdk", "x={tmp}", "--driver", "{tmp}"), "--driver {tmp}: no folder with a driver's meson.build"),
+        (("--dpdk", "x={tmp}", "--driver", "{tmp}/A-b"), "'A-b', which is its name, must be small letters"),
+        (("--dpdk", "x={tmp}", "--driver", "{tmp}/a/nic", "--driver", "{tmp}/nic"), "there is another one called nic"),
+    ],
+)
+def test_no_drivers_are_refused(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("A-b", "nic", "a/nic"):
+        driver(tmp_path / name)
+    done = wiretime("setup", *(arg.format(tmp=tmp_path) for arg in args))
+    assert done.returncode == 2
+    assert message.format(tmp=tmp_path) in " ".join(done.stderr.split())
 
 
 def test_a_build_that_fails_says_where(tmp_path: Path) -> None:

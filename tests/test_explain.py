@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import wiretime
+from wiretime import explain
+from wiretime.apps import Own
+from wiretime.errors import WiretimeError
+from wiretime.request import Request
 
 MODELLED = ("run", "testpmd", "--engine", "packet", "--nic", "82599", "--packet-size", "64")
 
@@ -74,3 +78,12 @@ def test_a_program_of_the_users_is_explained_from_another_folder(tmp_path: Path)
     program.unlink()
     done = wiretime("explain", str(tmp_path / "made"))
     assert done.returncode == 2 and f"nothing could be run: {program}: no such file" in done.stderr, done.stderr
+
+
+def test_what_comes_with_a_program_is_not_forgotten(tmp_path: Path) -> None:
+    (tmp_path / explain.REQUEST).write_text('{"app": "./x", "own": true}')
+    with pytest.raises(WiretimeError, match="a program with options such as --files and --role is not run again"):
+        explain.asked(tmp_path)
+    asked = Request(app="./x", own=Own(role="consumes"))
+    explain.keep(tmp_path, asked)
+    assert json.loads((tmp_path / explain.REQUEST).read_text())["own"] is True

@@ -9,6 +9,7 @@ import pytest
 from conftest import balanced, wiretime
 from wiretime import platforms
 from wiretime.errors import WiretimeError
+from wiretime.setup import dpdk
 
 SHORT = ("--warmup", "100us", "--duration", "150us")
 REPORT = ("--platform", "xeon-8168", "--app-args=--rxd=2048 --txd=2048 --burst=256", *SHORT)
@@ -51,10 +52,34 @@ def test_a_wire_loads_it_as_any_other_nic(tmp_path: Path) -> None:
     assert two["loss_percent"] == 0 and [p["cohort"]["forwarded"] > 0 for p in two["ports"]] == [True, True]
 
 
+def test_xilinxs_own_driver_forwards(tmp_path: Path) -> None:
+    """Unmodified: it finds the function, programs its contexts, and testpmd forwards on it."""
+    if dpdk.missing("xilinx"):
+        pytest.skip(
+            "no registry has DPDK's sources and Xilinx's driver: `wiretime setup --dpdk xilinx=SOURCE --driver "
+            "dma_ip_drivers/QDMA/DPDK/drivers/net/qdma`"
+        )
+    args = ("testpmd", *WIRE, "--dpdk", "xilinx")
+    result = balanced(tmp_path / "a", *args, "--packet-size", "256", "--rate", "10Gbps")
+    assert result["loss_percent"] == 0 and result["forwarded_gbps"] == pytest.approx(10, rel=0.01)
+    console = (tmp_path / "a" / "console.log").read_text()
+    assert "Device Type: Versal Hard CPM5" in console
+    more = ("--queues", "4", "--cores", "4", "--flows", "64", "--packet-size", "1518", "--rate", "40Gbps")
+    several = balanced(tmp_path / "b", *args, *more)
+    assert several["loss_percent"] == 0
+    assert all(q["transmit"]["packets"] > 0 for q in several["statistics"]["ports"][0]["queues"])
+    # What goes on from a kept boot is what boots.
+    assert balanced(tmp_path / "c", *args, *more, "--boot") == several
+
+
 @pytest.mark.parametrize(
     ("app", "args", "said"),
     [
-        ("testpmd", ("--nic", "qdma"), "--nic qdma: testpmd has no driver for it; there is one in qdmafwd"),
+        (
+            "testpmd",
+            ("--nic", "qdma"),
+            "--nic qdma: testpmd has no driver for it; there is one in qdmafwd, and of testpmd in a build of",
+        ),
         ("qdmafwd", (), "--nic 8254x: qdmafwd has no driver for it; there is one in testpmd"),
         ("iperf3", ("--nic", "qdma"), "iperf3 has no driver for it"),
         ("qdmafwd", (*REPORT, "--rate", "1Gbps"), "sends whenever descriptors are posted"),

@@ -22,6 +22,7 @@
 /* Registers. */
 #define IDENTIFIER 0x000u
 #define ENGINES 0x118u
+#define STREAMS (3u << 16) /* from the host and to it */
 #define QUEUE_COUNT 0x120u
 #define VERSION 0x134u
 #define RING_SIZES 0x204u
@@ -112,8 +113,8 @@ static void check(struct qdma *d)
     if (get(d, VERSION) >> 28 != 2)
         rte_exit(1, "%s: device type %u, of which this driver knows nothing (CPM5: 2)\n", d->address,
                  get(d, VERSION) >> 28);
-    if ((get(d, ENGINES) & 3) == 0)
-        rte_exit(1, "%s: no streams\n", d->address);
+    if ((get(d, ENGINES) & STREAMS) != STREAMS)
+        rte_exit(1, "%s: no streams both ways\n", d->address);
 }
 
 struct qdma *qdma_open(unsigned int index)

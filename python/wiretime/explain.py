@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import apps, files, platforms
+from wiretime import apps, files, platforms, software
 from wiretime.apps.model import CONSUMES, RING, SENDS
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
@@ -27,6 +27,8 @@ from wiretime.study.plan import settings_of
 
 # What a run was asked for, beside its result.
 REQUEST = "request.json"
+# Something that plans cannot ask for: what comes with a user's program.
+OWN = "own"
 # Of what may be asked for, how the host gets there: nothing in a result depends on it.
 HOW = ("boot", "every_turn")
 # A share of cycles or of a direction's time below this is not worth a sentence; of packets, no loss.
@@ -67,11 +69,13 @@ class Effect:
 def keep(path: Path, request: Request) -> None:
     """Write what a run was asked for into its folder."""
     settings = {key: value for key, value in settings_of(request).items() if key not in HOW}
+    if request.own != Request().own:
+        settings[OWN] = True
     # It may be explained from another folder.
-    names = {"app": apps.APPS, "platform": platforms.names(), "replay": ()}
+    names = {"app": apps.APPS, "platform": platforms.names(), "model": software.names(), "replay": ()}
     for key, known in names.items():
         if key in settings and settings[key] not in known and Path(str(settings[key])).is_file():
-            settings[key] = str(Path(str(settings[key])).resolve())
+            settings[key] = str(Path(str(settings[key])).absolute())
     files.replace(path / REQUEST, json.dumps(settings, indent=1, default=str) + "\n")
 
 
@@ -83,6 +87,10 @@ def asked(path: Path) -> dict[str, Any]:
         raise WiretimeError(
             f"{path / REQUEST}: not there or not JSON: the run is of an older version; --counters explains without it"
         ) from None
+    if OWN in settings:
+        raise WiretimeError(
+            f"{path}: a program with options such as --files and --role is not run again; --counters explains without"
+        )
     return settings
 
 

@@ -132,8 +132,10 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
         for interface in platforms.interfaces(platform):
             if interface not in app.interfaces:
                 able = [each.name for each in apps.APPS.values() if interface in each.interfaces]
+                driver = app.more_interfaces.get(interface)
+                built = f", and of {app.name} in a build of DPDK with {driver} (setup --driver)" if driver else ""
                 raise WiretimeError(
-                    f"--nic {interface}: {app.name} has no driver for it; there is one in {', '.join(able)}"
+                    f"--nic {interface}: {app.name} has no driver for it; there is one in {', '.join(able)}{built}"
                 )
         _refuse_rate(r, platform)
         return None
@@ -262,8 +264,9 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    images = app.images(platforms.interfaces(platform))
-    return vm.Guest(settings, command.texts, app.files, arguments, images, app.dpdk)
+    interfaces = platforms.interfaces(platform)
+    prepares = app.preparation(interfaces)
+    return vm.Guest(settings, command.texts, app.files, arguments, app.images(interfaces), app.dpdk, prepares)
 
 
 def _layout(seed: int) -> str:

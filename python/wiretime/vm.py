@@ -78,6 +78,8 @@ UNSEEN_OF_LOAD = ("rate", "sizes", "arrivals", "packets")
 class Guest:
     """What runs in the guest: settings of ``/run.conf``, texts and files by path, kernel arguments.
 
+    ``preparation`` is what its shell does first.
+
     ``archives`` are those of the image that it needs beside the base, ``dpdk`` the build of DPDK that is in them.
     """
 
@@ -87,6 +89,7 @@ class Guest:
     kernel_arguments: Sequence[str] = ()
     archives: Sequence[str] = ()
     dpdk: str = builds.DEBIAN
+    preparation: str = ""
 
     @property
     def images(self) -> list[Path]:
@@ -100,7 +103,7 @@ class Guest:
         with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
             stage = Path(folder)
             text = "".join(f"{key}={quote(value)}\n" for key, value in self.settings.items())
-            (stage / "run.conf").write_text(text)
+            (stage / "run.conf").write_text(text + self.preparation)
             for target, content in self.texts.items():
                 (stage / target).write_text(content)
             for target, source in self.files.items():

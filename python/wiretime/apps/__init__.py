@@ -44,7 +44,10 @@ def find(name: str, own: Own, dpdk: str = builds.DEBIAN) -> App:
     if not app.on_dpdk:
         raise WiretimeError(f"--dpdk {dpdk}: {app.name} uses the kernel's stack, and no DPDK")
     # Raises where there is no such build.
-    return replace(app, dpdk=builds.variant(dpdk).name)
+    build = builds.variant(dpdk)
+    more = tuple(nic for nic, driver in app.more_interfaces.items() if driver in build.drivers)
+    able = tuple(dict.fromkeys((*app.interfaces, *more)))
+    return replace(app, dpdk=build.name, interfaces=able, takes=more)
 
 
 @cache

@@ -23,6 +23,8 @@ DRIVER_MODULES = {
     "82599": ("libphy", "fixed_phy", "fwnode_mdio", "of_mdio", "mdio_devres", "mdio", "xfrm_algo", "ixgbe"),
     **dict.fromkeys(MLX5, MLX5_MODULES),
 }
+# Of NICs that the guest's init does not know: their PCI vendor.
+VENDORS = {"qdma": "0x10ee"}
 RING = 1024
 # What the kernel's drivers start with (E1000_DEFAULT_RXD, IXGBE_DEFAULT_RXD).
 KERNEL_RING = {"8254x": 256, "82599": 512, **dict.fromkeys(MLX5, 1024)}
@@ -181,6 +183,9 @@ class App:
     sizes: tuple[int, int] = (64, 9000)
     # NICs that it has a driver for.
     interfaces: tuple[str, ...] = ("8254x", "82599", *MLX5)
+    # NICs that it takes where its build of DPDK has a driver that is not in DPDK; and those that this one takes so.
+    more_interfaces: Mapping[str, str] = field(default_factory=dict)
+    takes: tuple[str, ...] = ()
     # Options of its own, with their meaning.
     options: tuple[tuple[str, str], ...] = ()
     # How the descriptors of its receive ring are asked for.
@@ -197,6 +202,15 @@ class App:
     def on_dpdk(self) -> bool:
         """Whether any of DPDK is in its part of the image."""
         return builds.BUILT in self.archives
+
+    def preparation(self, interfaces: Sequence[str]) -> str:
+        """Return what the guest's shell does before modules are loaded: NICs that init does not know are given away."""
+        override = f"echo {self.bind} >$d/driver_override"
+        return "".join(
+            f'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" != {VENDORS[nic]} ] || {override}; done\n'
+            for nic in self.takes
+            if nic in interfaces
+        )
 
     @property
     def bind(self) -> str:

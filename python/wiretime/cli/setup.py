@@ -28,7 +28,7 @@ from wiretime.cli.base import (
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
-from wiretime.setup import bundle, steps
+from wiretime.setup import added, bundle, steps
 from wiretime.setup import wheel as wheels
 from wiretime.tables import plain
 
@@ -45,6 +45,13 @@ def setup_command(
             metavar="NAME=SOURCE",
             help="Then build DPDK for the guest's CPU, for runs with --dpdk NAME: from a folder, a tar archive, or "
             "'debian', Debian's source package.",
+        ),
+    ] = None,
+    driver: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="With --dpdk: a poll-mode driver that is not in DPDK, built with it: its folder, as in drivers/net.",
         ),
     ] = None,
     export: Annotated[
@@ -65,12 +72,16 @@ def setup_command(
     ] = None,
 ) -> None:
     """Fetch and build what runs need. Does nothing where all is there."""
+    drivers = [path.expanduser() for path in driver or ()]
+    if drivers and len(dpdk or ()) != 1:
+        raise WiretimeError("--driver: with one --dpdk NAME=SOURCE, which it is built with")
+    added.check(drivers)
     steps.run(notes, update_lock=update_lock)
     for build in dpdk or ():
         name, equals, source = build.partition("=")
         if not equals or not source:
             raise WiretimeError(f"--dpdk {build}: must be NAME=SOURCE")
-        steps.build_dpdk(notes, name, source)
+        steps.build_dpdk(notes, name, source, drivers)
     for archive, whole in ((export, True), (release, False)):
         if archive is not None:
             screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)

@@ -3,7 +3,8 @@
 Debian's build has cache lines of 128 bytes, and with them completions of a ConnectX of 128 bytes: twice what the
 machines had that published figures come from; and its driver there takes four completions a call. A build of a release,
 or of a user's own tree, has a name; a run says which one it wants. Built are the programs, examples and drivers of
-``guest/recipe.toml`` and our own programs, against the packages that the guest is made of.
+``guest/recipe.toml`` and our own programs, against the packages that the guest is made of; and with them drivers that
+are not in DPDK (``added``).
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wiretime import paths
 from wiretime.errors import WiretimeError, unknown
-from wiretime.setup import build, debian, guest, store
+from wiretime.setup import added, build, debian, guest, store
 from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE, FAMILY, LEAST, LIBRARY, TRIPLE
 from wiretime.setup.parts import GUEST
 
@@ -58,26 +59,33 @@ DEBIANS_FILES = ("usr/bin/dpdk-*", f"{LIBRARY}/librte_*", f"{LIBRARY}/pkgconfig/
 
 
 class Variant(NamedTuple):
-    """A build of DPDK that is there: its name, folder in the cache, version, and the hash of its sources."""
+    """A build of DPDK that is there: its name, folder in the cache, version, and the hash of its sources.
+
+    ``drivers`` are those that are not in DPDK, by the hash of theirs.
+    """
 
     name: str
     folder: Path
     version: str
     sources: str
+    drivers: Mapping[str, str] = {}
 
     @property
     def packages(self) -> list[dict[str, str]]:
         """It as a result lists what it was made of."""
-        return [{"name": PACKAGE, "version": self.version, "sha256": self.sources}]
+        more = [{"name": name, "version": sha[:12], "sha256": sha} for name, sha in sorted(self.drivers.items())]
+        return [{"name": PACKAGE, "version": self.version, "sha256": self.sources}, *more]
 
 
 def _kind(name: str) -> str:
     return f"dpdk@{name}"
 
 
-def _key(sources: str) -> str:
+def _key(sources: str, drivers: Mapping[str, str]) -> str:
     recipe = repr(sorted(guest.recipe()[PACKAGE].items()))
-    return store.digest("dpdk", sources, guest.key(), recipe, Path(__file__).read_bytes())
+    files = [Path(added.__file__), *sorted(added.LACKING.iterdir())] if drivers else []
+    code = [path.read_bytes() for path in (Path(__file__), *files)]
+    return store.digest("dpdk", sources, repr(sorted(drivers.items())), guest.key(), recipe, *code)
 
 
 def names() -> list[str]:
@@ -103,12 +111,13 @@ def variant(name: str) -> Variant:
         hint = f"; make it with `wiretime setup --dpdk {name}=SOURCE`" if re.fullmatch(NAME, name) else ""
         raise WiretimeError(f"{unknown('build of DPDK', name, names())}{hint}")
     folder = found[-1].parent
-    if not store.intact(folder):
-        raise WiretimeError(f"--dpdk {name}: {folder} is damaged: make it anew with `wiretime setup --dpdk`")
     about = store.manifest(folder)
-    of = Variant(name, folder, str(about["version"]), str(about["sources"]))
-    if folder.name != f"{_kind(name)}-{_key(of.sources)[:16]}":
-        raise WiretimeError(f"--dpdk {name}: was built for another guest: make it anew with `wiretime setup --dpdk`")
+    of = Variant(name, folder, str(about["version"]), str(about["sources"]), about.get("drivers", {}))
+    again = "make it anew with `wiretime setup --dpdk`" + (" and `--driver`" if of.drivers else "")
+    if not store.intact(folder):
+        raise WiretimeError(f"--dpdk {name}: {folder} is damaged: {again}")
+    if folder.name != f"{_kind(name)}-{_key(of.sources, of.drivers)[:16]}":
+        raise WiretimeError(f"--dpdk {name}: was built for another guest: {again}")
     return of
 
 
@@ -140,7 +149,7 @@ def _listed(tree: Path) -> list[Path]:
     return sorted(sources)
 
 
-def _digest(tree: Path, files: list[Path]) -> str:
+def _digest(tree: Path, files: Sequence[Path]) -> str:
     return store.digest("".join(f"{name} {store.file_digest(tree / name)}\n" for name in files))
 
 
@@ -176,10 +185,16 @@ def _tree(source: str) -> Iterator[Path]:
         yield tree.resolve()
 
 
-def make(name: str, source: str) -> tuple[Variant, bool]:
-    """Build DPDK from ``source`` under a name, unless that is there; returns it, and whether it was built."""
+def make(name: str, source: str, folders: Sequence[Path] = ()) -> tuple[Variant, bool]:
+    """Build DPDK from ``source`` under a name, with drivers in ``folders`` beside its own, unless that is there.
+
+    Returns it, and whether it was built.
+    """
     if not re.fullmatch(NAME, name) or name == DEBIAN:
         raise WiretimeError(f"--dpdk {name}={source}: a name has small letters, digits, '.' and '_', and is not debian")
+    added.check(folders)
+    drivers = sorted(added.Driver(path.resolve().name, path, _listed(path)) for path in folders)
+    theirs = {driver.full_name: _digest(driver.folder, driver.files) for driver in drivers}
     with _tree(source) as tree:
         files = _listed(tree)
         digest = _digest(tree, files)
@@ -192,15 +207,22 @@ def make(name: str, source: str) -> tuple[Variant, bool]:
             for each in files:
                 (copied / each).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(tree / each, copied / each)
-            return {"sources": digest, **_fill(folder)}
+            added.add(copied, drivers)
+            return {"sources": digest, "drivers": theirs, **_fill(folder, list(theirs))}
 
-        store.entry(_kind(name), _key(digest), fill)
+        store.entry(_kind(name), _key(digest, theirs), fill)
     return variant(name), built
 
 
-def _fill(folder: Path) -> dict[str, Any]:
-    """Build the sources in ``folder/source``, and leave archives that take the place of the guest's own."""
+def _fill(folder: Path, more: Sequence[str]) -> dict[str, Any]:
+    """Build the sources in ``folder/source``, and leave archives that take the place of the guest's own.
+
+    ``more`` are drivers that the sources have beside those of the recipe.
+    """
     r = guest.recipe()
+    if more:
+        content = r["archives"][BUILT]
+        r = {**r, "archives": {**r["archives"], BUILT: {**content, "drivers": [*content["drivers"], *more]}}}
     _, warnings = guest.unpacked(folder, r, update_lock=False)
     packaged = debian.checksums(folder)
     version = (folder / "source/VERSION").read_text().strip()

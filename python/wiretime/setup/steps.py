@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -50,11 +52,11 @@ def build_engine(console: Console) -> None:
     )
 
 
-def build_dpdk(console: Console, name: str, source: str) -> None:
-    """Build DPDK from sources under a name, unless that is there."""
+def build_dpdk(console: Console, name: str, source: str, drivers: Sequence[Path]) -> None:
+    """Build DPDK from sources under a name, with drivers beside its own, unless that is there."""
     began = time.monotonic()
     console.print(f"DPDK for --dpdk {name}: some 200 MB to fetch, and a few minutes to build", highlight=False)
-    made, built = dpdk.make(name, source)
+    made, built = dpdk.make(name, source, drivers)
     state = f"built in {time.monotonic() - began:.0f} s" if built else "there"
     size = _megabytes(made.folder)
     console.print(f"DPDK {made.version} for --dpdk {name}: {state}, {size} MB in {made.folder}", highlight=False)

@@ -145,7 +145,7 @@ mod tests {
     use crate::testing::platform;
 
     /// When each of two hundred reads at once of so many bytes is there, by an engine that takes longer than link and caches do.
-    fn reads(moves: Moves, bytes: u64) -> Vec<Ps> {
+    fn reads(moves: Moves, address: u64, bytes: u64) -> Vec<Ps> {
         let card: toml::Table = include_str!("../../../../../platforms/cards/connectx-6dx.toml").parse().unwrap();
         let mut p = platform();
         let mut timing: params::Mlx5 = card["nic"]["mlx5"].clone().try_into().unwrap();
@@ -155,19 +155,20 @@ mod tests {
         let by = DmaRequester { device: 0, purpose: Purpose::new(Side::Transmit, 0, moves) };
         let mut told = Notices::default();
         // The same place: all but the first are alike.
-        (0..200).map(|_| engine.read(Ps::ZERO, (0x4000, bytes), by, &mut memory, &mut told)).collect()
+        (0..200).map(|_| engine.read(Ps::ZERO, (address, bytes), by, &mut memory, &mut told)).collect()
     }
 
     #[test]
     fn payload_takes_the_engine_by_the_read_and_requests_by_the_line() {
-        for (moves, bytes, each) in [
-            (Moves::Payload, 60, 50_000),
-            (Moves::Payload, 512, 50_000),
-            (Moves::Descriptors, 64, 20_000),
-            (Moves::Descriptors, 256, 80_000),
-            (Moves::Descriptors, 4, 20_000),
+        for (moves, address, bytes, each) in [
+            (Moves::Payload, 0x4000, 60, 50_000),
+            (Moves::Payload, 0x4000, 512, 50_000),
+            (Moves::Descriptors, 0x4000, 64, 20_000),
+            (Moves::Descriptors, 0x4020, 64, 40_000),
+            (Moves::Descriptors, 0x4000, 256, 80_000),
+            (Moves::Descriptors, 0x403c, 4, 20_000),
         ] {
-            let there = reads(moves, bytes);
+            let there = reads(moves, address, bytes);
             // What the last of them waits for memory differs a little.
             let took = (there[199] - there[99]).0;
             assert!(took.abs_diff(100 * each) < each * 3, "{moves:?} of {bytes} B: {took}");

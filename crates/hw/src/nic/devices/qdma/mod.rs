@@ -47,10 +47,12 @@ pub fn shared_pages() -> DevicePages {
 }
 
 /// How physical function 0 of a Versal's looks on the bus: digits of its device number are the function, the link's
-/// generation, and its lanes (Xilinx's drivers: Gen3 x16 is 0xb03f, Gen5 x8 is 0xb058).
+/// generation, and its lanes (Xilinx's drivers: Gen3 x16 is 0xb03f, Gen5 x8 is 0xb058). Of Gen4 on
+/// they know none with sixteen lanes, so that a design with them has the number of eight.
 #[must_use]
 pub fn identity((generation, lanes): (u32, u32)) -> Identity {
-    let device = 0xb000 | generation.min(5) << 4 | lanes.min(15);
+    let known = if generation <= 3 { 15 } else { 8 };
+    let device = 0xb000 | generation.min(5) << 4 | lanes.min(known);
     Identity {
         vendor: 0x10ee,
         device: device as u16,
@@ -752,8 +754,8 @@ mod tests {
     fn the_device_number_says_which_link_it_has() {
         let device = |link| identity(link).device;
         assert_eq!(
-            [device((3, 16)), device((4, 16)), device((5, 8)), device((4, 1))],
-            [0xb03f, 0xb04f, 0xb058, 0xb041]
+            [device((3, 16)), device((4, 16)), device((5, 16)), device((5, 8)), device((4, 1))],
+            [0xb03f, 0xb048, 0xb058, 0xb058, 0xb041]
         );
         assert_eq!(identity((3, 16)).vendor, 0x10ee);
     }

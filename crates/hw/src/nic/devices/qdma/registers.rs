@@ -121,7 +121,8 @@ impl<S: SharedRegisters> Registers<S> {
         for (offset, value) in [
             (IDENTIFIER, 0x1fd3_0000),
             (USER_BAR, 1 << 2),
-            (ENGINES, 0b1111),
+            // Streams both ways; no engine between memories.
+            (ENGINES, 0b11 << 16),
             (QUEUE_COUNT, 0xfff),
             (FUNCTION, 0),
             // CPM5, hard.
@@ -314,6 +315,8 @@ mod tests {
         let r = registers();
         assert_eq!(r.read(0) >> 16, 0x1fd3);
         assert_eq!((r.read(0x134) >> 28, r.read(0x120) & 0xfff), (2, 0xfff), "CPM5, 4096 queues");
+        // Bits 16 and 17 are streams, 0 to 3 and 8 to 11 the engines of memory: Xilinx's driver refuses queues without them.
+        assert_eq!(r.read(0x118), 3 << 16);
         assert_eq!((r.read(0xbe0), r.read(0xbe4)), (64, 32));
         assert_eq!((r.fetch_max(), r.report_interval(), r.prefetch()), (32, 64, 16));
         assert_eq!(r.h2c_throttle(), (192, 57344));
