@@ -118,8 +118,8 @@ def test_requests_are_used_in_order_whichever_read_is_answered_first(tmp_path: P
         "--flows", "1024", "--cores", "8", "--queues", "8", "--warmup", "400us", "--duration", "100us",
         "--app-args=--rx-queue-size=256 --tx-queue-size=256 --mbcache=256 --rx-burst=64 --tx-burst=32",
     )  # fmt: skip
-    # What binds is the read engine: a line of send requests and some third of one of receive requests, 6.4 ns each.
-    assert result["total"]["forwarded"] > 50_000 and result["forwarded_mpps"] == pytest.approx(117, rel=0.05)
+    # The card reads requests for 117 million packets a second; its buffers take what comes beyond for so long.
+    assert result["loss_percent"] == 0 and result["total"]["forwarded"] > 70_000
 
 
 def test_tcp_both_ways_by_the_kernel(tmp_path: Path) -> None:
