@@ -123,6 +123,9 @@ def test_a_build_takes_the_place_of_debians(tmp_path: Path, monkeypatch: pytest.
     (made.folder / "dpdk.cpio").write_bytes(b"")
     with pytest.raises(WiretimeError, match=r"--dpdk mine: .* is damaged"):
         dpdk.variant("mine")
+    (made.folder / store.MANIFEST).write_text("{")
+    with pytest.raises(WiretimeError, match=r"--dpdk mine: .* is damaged"):
+        dpdk.variant("mine")
 
 
 def test_what_a_driver_lacks_is_beside_it(tmp_path: Path) -> None:

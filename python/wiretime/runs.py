@@ -251,7 +251,8 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
         rest = f"1-{cores - 1}" if cores > 2 else "1"
         arguments += [f"isolcpus={rest}", f"nohz_full={rest}", f"rcu_nocbs={rest}"]
     waits = "1" if app.start_at == "receiver-ready" else ""
-    wanted = [name for interface in platforms.interfaces(platform) for name in app.modules(interface)]
+    interfaces = platforms.interfaces(platform)
+    wanted = [name for interface in interfaces for name in app.modules(interface)]
     modules = " ".join(dict.fromkeys(wanted))
     settings = {
         "MODULES": modules,
@@ -264,7 +265,6 @@ def guest(app: apps.App, platform: Mapping[str, Any], command: apps.Command, wit
     }
     if with_symbols:
         settings["SYMBOLS"] = "1"
-    interfaces = platforms.interfaces(platform)
     prepares = app.preparation(interfaces)
     return vm.Guest(settings, command.texts, app.files, arguments, app.images(interfaces), app.dpdk, prepares)
 

@@ -90,7 +90,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
         stop="signal",
         min_cores=1 if own.kernel else 2,
         interfaces=(*DRIVER_MODULES, *MLX5) if own.kernel else (*DRIVER_MODULES, *MLX5, "qdma"),
-        more_interfaces={"qdma": "net_qdma"},
+        more_interfaces={} if own.kernel else {"qdma": "net_qdma"},
         files=files,
         takes_arguments=True,
     )

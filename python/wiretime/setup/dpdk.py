@@ -111,13 +111,15 @@ def variant(name: str) -> Variant:
         hint = f"; make it with `wiretime setup --dpdk {name}=SOURCE`" if re.fullmatch(NAME, name) else ""
         raise WiretimeError(f"{unknown('build of DPDK', name, names())}{hint}")
     folder = found[-1].parent
-    about = store.manifest(folder)
-    of = Variant(name, folder, str(about["version"]), str(about["sources"]), about.get("drivers", {}))
-    again = "make it anew with `wiretime setup --dpdk`" + (" and `--driver`" if of.drivers else "")
+    again = "make it anew with `wiretime setup --dpdk`"
+    # Its manifest, too, may be what is damaged.
     if not store.intact(folder):
         raise WiretimeError(f"--dpdk {name}: {folder} is damaged: {again}")
+    about = store.manifest(folder)
+    of = Variant(name, folder, str(about["version"]), str(about["sources"]), about.get("drivers", {}))
     if folder.name != f"{_kind(name)}-{_key(of.sources, of.drivers)[:16]}":
-        raise WiretimeError(f"--dpdk {name}: was built for another guest: {again}")
+        with_drivers = " and `--driver`" if of.drivers else ""
+        raise WiretimeError(f"--dpdk {name}: was built for another guest: {again}{with_drivers}")
     return of
 
 
