@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import boots, memory
+from wiretime import boots, memory, vm
 from wiretime.errors import WiretimeError
 
 SHORT = ("--duration", "200us", "--warmup", "50us")
@@ -231,12 +231,32 @@ def test_what_a_state_is_of(cache: Path) -> None:
 
 def test_a_damaged_state_is_made_anew(tmp_path: Path) -> None:
     booted, _ = run(tmp_path / "made", "testpmd", *SHORT)
-    [entry] = boots.entries()
+    states = boots.entries()
+    assert sorted(entry.command.split()[0] for entry in states) == ["dpdk-testpmd", "the"]
     for name in ("qemu", "memory", "engine.json"):
-        file = entry.path / name
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        for file in [entry.path / name for entry in states]:
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         again, origin = run(tmp_path / name, "testpmd", *SHORT)
         assert again == booted and origin == "made"
+
+
+def test_programs_and_nics_of_any_speed_go_on_from_one_kernel(tmp_path: Path) -> None:
+    def kernels() -> list[Path]:
+        return [entry.path for entry in boots.entries() if entry.command == vm.KERNEL]
+
+    run(tmp_path / "made", "testpmd", *SHORT)
+    made = kernels()
+    assert len(made) == 1
+    for name, args in {
+        "command": ("--app-args", "--rxfreet=8"),
+        "machine": ("--set", "link.rate=10Gbps", "--set", "nic.rx_fifo=64KiB", "--rate", "1Gbps"),
+    }.items():
+        second, origin = run(tmp_path / name, "testpmd", *SHORT, *args)
+        assert origin == "made" and kernels() == made, name
+        booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *SHORT, *args, "--boot")
+        assert second == booted, name
+    run(tmp_path / "memory", "testpmd", *SHORT, "--set", "system.memory=2GiB")
+    assert len(kernels()) == 2
 
 
 def test_two_processes_boot_once(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def bare() -> float:
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": script, "WAITS": ""}, archives=("dpdk",))
     system = platforms.load(platforms.DEFAULT)["system"]
     with tempfile.NamedTemporaryFile(prefix="wiretime-bench-") as initrd:
-        initrd.write(g.initramfs)
+        initrd.write(g.initramfs + g.own)
         initrd.flush()
         command = [
             *qemu.command(QEMU.folder() / "root"),

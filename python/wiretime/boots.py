@@ -161,6 +161,8 @@ class Boot:
             os.close(self._lock)
             self._lock = -1
 
+    close = release
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -179,6 +179,15 @@ def interfaces(platform: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(nic["interface"]) for nic in platform["nic"]))
 
 
+def functions(platform: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return what a kernel finds of a machine's cards on its bus: register interface, generation and lanes, by port."""
+    found = []
+    for nic in platform["nic"]:
+        slot = platform["slot"][nic["slot"]]
+        found += [(str(nic["interface"]), int(slot["generation"]), int(slot["lanes"]))] * int(nic["ports"])
+    return found
+
+
 def generates(platform: Mapping[str, Any]) -> bool:
     """Return whether a card makes its packets itself, whatever load is asked for."""
     return any((nic.get("qdma") or {}).get("user_logic") == "generator" for nic in platform["nic"])

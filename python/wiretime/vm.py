@@ -60,6 +60,8 @@ KERNEL_ARGUMENTS = (
     "initcall_blacklist=" + ",".join(UNWANTED),
 )
 FOLDER = "wiretime-run-"
+# What a kernel's own state runs, in the list of states.
+KERNEL = "the kernel, for any program"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
 # What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
@@ -98,8 +100,12 @@ class Guest:
 
     @cached_property
     def initramfs(self) -> bytes:
-        """The archives that it is made of, with the run's own small one behind them."""
-        base = b"".join(image.read_bytes() for image in self.images)
+        """The archives that it is made of."""
+        return b"".join(image.read_bytes() for image in self.images)
+
+    @cached_property
+    def own(self) -> bytes:
+        """The run's own archive: its settings, texts and files."""
         with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
             stage = Path(folder)
             text = "".join(f"{key}={quote(value)}\n" for key, value in self.settings.items())
@@ -110,7 +116,7 @@ class Guest:
                 place = stage / target.lstrip("/")
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, place)
-            return base + guest.archive(stage)
+            return guest.archive(stage)
 
     @property
     def command_line(self) -> str:
@@ -198,21 +204,27 @@ def booted(
 ) -> boots.Boot | None:
     """Return the state of this guest when its devices are ready, for one run; makes it where nobody has.
 
-    ``None`` where there can be none. Whoever goes on from it releases it. Raises what ``Machine.run`` does.
+    It is made from that of its kernel, which all programs on such machines share. ``None`` where there can be none.
+    Whoever goes on from it releases it. Raises what ``Machine.run`` does.
     """
     usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
     # A kernel has sent before it is ready, and what is behind a TAP has heard it.
     heard = run["far"] == "tap" and run["start_at"] == "mark"
     if not usual or heard or run["start_at"] == "never" or not paths.engine().is_file():
         return None
-    about = {
-        "command": g.settings["COMMAND"],
+    kernel = {
         "engine": boots.known_hash_of(paths.engine()),
         "qemu": QEMU.folder().name,
         "guest": GUEST.folder().name,
         "initramfs": store.digest(g.initramfs),
         "arguments": g.command_line,
         "seed": run["load"]["seed"],
+        "system": platform["system"],
+    }
+    about = {
+        **kernel,
+        "command": g.settings["COMMAND"],
+        "own": store.digest(g.own),
         **{name: platform[name] for name in SEEN_OF_PLATFORM},
         **{name: run[name] for name in SEEN_OF_RUN},
     }
@@ -229,7 +241,12 @@ def booted(
     try:
         if not boot.there and not boot.none:
             # What is outside comes when the guest is there.
-            Machine(platform, {**run, "far": "none", "trace_file": None}, g, boot=boot).run(progress)
+            run = {**run, "far": "none", "trace_file": None}
+            kernel |= {"command": KERNEL, "functions": platforms.functions(platform)}
+            with contextlib.closing(boots.Boot(kernel)) as first:
+                if not first.there and not first.none:
+                    Machine(platform, run, g, keeps=(first, "kernel")).run(progress)
+                Machine(platform, run, g, boot=first if first.there else None, keeps=(boot, "ready")).run(progress)
     except BaseException:
         boot.release()
         raise
@@ -282,9 +299,10 @@ class Machine:
         capture: Path | None = None,
         far: int | None = None,
         boot: boots.Boot | None = None,
+        keeps: tuple[boots.Boot, str] | None = None,
         every_turn: bool = False,
     ):
-        """``boot`` is the state that the guest goes on from, or where there is none yet, what keeps it."""
+        """``boot`` is the state that the guest goes on from; ``keeps`` what keeps the one that it comes to, and when."""
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
         image = GUEST.folder()
@@ -295,13 +313,13 @@ class Machine:
         config = json.dumps({"platform": platform, "run": dict(run)}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
         self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))
-        kept = boot if boot and boot.there else None
-        self.keeps = boot if boot and not boot.there else None
-        self.console = self._keep(anonymous("wiretime-console", kept.console() if kept else b""))
+        files = self._keep(anonymous("wiretime-files", g.own))
+        self.keeps = keeps[0] if keeps else None
+        self.console = self._keep(anonymous("wiretime-console", boot.console() if boot else b""))
         size = _native.parse_size(system["memory"])
         self.memory = self._keep(memory.make(size))
-        if kept:
-            kept.fill(self.memory)
+        if boot:
+            boot.fill(self.memory)
         self.monitor = boots.Monitor(self.memory) if self.keeps else None
         self.capture = self._file(capture) if capture else -1
         self._process: subprocess.Popen[bytes] | None = None
@@ -343,12 +361,13 @@ class Machine:
                 str(engine),
                 f"config=/proc/self/fd/{self.config}",
                 *[f"{name}={fd}" for name, fd in sockets.items()],
+                f"files={files}",
                 f"output={output}",
                 *([f"input={asked}"] if trials else []),
                 *([f"capture={self.capture}"] if capture else []),
-                *(["keep=1"] if self.monitor else []),
+                *([f"keep={keeps[1]}"] if keeps else []),
                 *(["every_turn=1"] if every_turn else []),
-                *([f"state={kept.path / 'engine.json'}"] if kept else []),
+                *([f"state={boot.path / 'engine.json'}"] if boot else []),
                 *outside,
             ]
         )
@@ -363,8 +382,8 @@ class Machine:
             # Whoever continues is to run, though this one stands still meanwhile.
             running = ["-global", "migration.store-global-state=off"]
             state += ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
-        elif kept:
-            state += ["-incoming", f"file:{kept.path / 'qemu'}"]
+        if boot:
+            state += ["-incoming", f"file:{boot.path / 'qemu'}"]
         self.command = [
             *qemu.command(self.qemu_root),
             "-M",

@@ -147,7 +147,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         really_wait();
         return;
     }
-    if let Some(state) = e.boot.continued() {
+    if let Some(state) = e.boot.continues.take() {
         kept::go_on(e, &state);
     }
     crate::execute::finish_all(e);

@@ -1,8 +1,9 @@
 //! What comes in: the configuration, and descriptors that the caller passed; no file is named or left behind.
 
-use crate::kept::Boot;
+use crate::kept::{Boot, Moment};
 use crate::start_error::StartError;
 use serde::Deserialize;
+use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use wiretime_experiment::RunSettings;
 use wiretime_hw::params::Platform;
@@ -28,6 +29,8 @@ pub struct Config {
     pub capture: Option<OwnedFd>,
     /// The far end of the wire.
     pub far: Option<OwnedFd>,
+    /// What the guest runs, as an archive, which it asks for once its kernel runs.
+    pub files: File,
     /// Whether the boot is to be kept, or one that was kept goes on.
     pub boot: Boot,
     /// Whether turns of loops that repeat are taken at once.
@@ -35,9 +38,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `output=FD`, and where wanted
-    /// `input=FD`, `capture=FD` and `far=FD`; `keep=1` where the boot is to be kept, `state=FILE` where one goes on;
-    /// `every_turn=1` where every turn of a loop is executed, and every block of a boot calls.
+    /// From the plugin's arguments: `config=FILE`, `nic0=FD` and so on, `control=FD`, `files=FD`, `output=FD`, and where
+    /// wanted `input=FD`, `capture=FD` and `far=FD`; `keep=kernel` or `keep=ready` where the boot is to be kept then,
+    /// `state=FILE` where one goes on; `every_turn=1` where every turn of a loop is executed, and every block of a boot
+    /// calls.
     pub fn load(args: &[String]) -> Result<Self, StartError> {
         let value = |key: &str| {
             args.iter()
@@ -63,13 +67,19 @@ impl Config {
             capture: if value("capture").is_ok() { Some(fd("capture")?) } else { None },
             far: if value("far").is_ok() { Some(fd("far")?) } else { None },
             repeats: value("every_turn").is_err(),
-            boot: match (value("state"), value("keep")) {
-                (Ok(path), _) => {
-                    let text = std::fs::read_to_string(path).map_err(StartError::Unreadable)?;
-                    Boot::Continues(serde_json::from_str(&text)?)
-                }
-                (_, Ok(_)) => Boot::Keeps,
-                _ => Boot::Plain,
+            files: fd("files")?.into(),
+            boot: Boot {
+                continues: match value("state") {
+                    Ok(path) => {
+                        let text = std::fs::read_to_string(path).map_err(StartError::Unreadable)?;
+                        Some(serde_json::from_str(&text)?)
+                    }
+                    Err(_) => None,
+                },
+                keeps: match value("keep") {
+                    Ok(moment) => Some(Moment::named(moment).ok_or(StartError::NoMoment)?),
+                    Err(_) => None,
+                },
             },
         })
     }

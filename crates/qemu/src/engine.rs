@@ -4,7 +4,7 @@ use crate::api::{self, Info};
 use crate::control::Config;
 use crate::counting::Counts;
 use crate::internals::{self, Cpu};
-use crate::kept::Boot;
+use crate::kept::{Boot, Inputs};
 use crate::run::Run;
 use crate::start_error::StartError;
 use crate::translate::Blocks;
@@ -74,14 +74,12 @@ pub fn install(id: u64, info: &Info, args: &[String]) -> Result<(), StartError> 
     let mut turns = Turns::new(run.experiment.boot_quantum());
     // Before anything else.
     turns.must_advance = run.traps_doorbells();
-    match &config.boot {
-        Boot::Plain => {}
-        Boot::Keeps => run.start_noting(),
-        Boot::Continues(state) => {
-            state.set_clock();
-            EARLY.store(true, Ordering::Release);
-            turns.must_advance = true;
-        }
+    if let Some(state) = &config.boot.continues {
+        state.set_clock();
+        EARLY.store(true, Ordering::Release);
+        turns.must_advance = true;
+    } else if config.boot.keeps.is_some() {
+        run.start_noting(Inputs::default());
     }
     vfio::serve(config.nic_fds, config.control_fd, &run)?;
     let engine = Engine {
@@ -143,7 +141,7 @@ extern "C" fn vcpu_init(index: c_uint, _: *mut c_void) {
     let e = engine();
     if e.vcpus.is_empty() {
         take_time();
-        if matches!(e.boot, Boot::Continues(_)) {
+        if e.boot.continues.is_some() {
             // All vCPUs may sleep: then no block says so.
             crate::clock::enter_tcg_thread();
         }

@@ -106,7 +106,7 @@ fn leave(e: &mut Engine, running: usize) {
 extern "C" fn due_work(_: Cpu, _: RunData) {
     let e = engine();
     e.run.map_doorbells();
-    if let Some(state) = e.boot.continued() {
+    if let Some(state) = e.boot.continues.take() {
         e.turns.work_queued = false;
         kept::go_on(e, &state);
         return;

@@ -20,6 +20,8 @@ pub enum StartError {
     NoArgument(String),
     #[error("plugin argument {0}= is not a descriptor")]
     NoDescriptor(String),
+    #[error("plugin argument keep= is neither kernel nor ready")]
+    NoMoment,
     #[error("configuration: {0}")]
     Unreadable(io::Error),
     #[error("configuration: {0}")]

@@ -33,14 +33,14 @@ pub enum Input {
 }
 
 /// A list of them.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Inputs {
     list: Vec<Input>,
     /// What each NIC has read of memory, where that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reads: Option<Vec<Reads>>,
     /// A device has acted in what was simulated last.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     acted: bool,
     /// What the pages hold, as last seen.
     #[serde(skip)]
@@ -70,6 +70,12 @@ impl Inputs {
     /// Whether they are enough for every machine: nothing depends on what was read.
     pub fn quiet(&self) -> bool {
         self.reads.is_none()
+    }
+
+    /// Whether devices have only stood there: power-on has reset them, and no driver has spoken to them.
+    pub fn untouched(&self) -> bool {
+        let stands = |input: &Input| matches!(input, Input::Reset(_) | Input::Advance(_) | Input::Apply(_));
+        self.quiet() && self.list.iter().all(stands)
     }
 
     /// With what each NIC has read of memory.
@@ -155,6 +161,22 @@ mod tests {
             r#",{"Reset":0},{"Advance":80}]}"#,
         ];
         assert_eq!(text, expected.concat());
+    }
+
+    #[test]
+    fn whoever_is_told_anything_but_power_on_is_touched() {
+        let mut inputs = Inputs::default();
+        inputs.add(Input::Reset(0));
+        inputs.advance(Ps(10), true);
+        assert!(inputs.untouched());
+        let acted = serde_json::from_str::<Inputs>(&serde_json::to_string(&inputs).expect("plain words"));
+        assert!(acted.expect("what it was").acted, "it goes on as if it had not been kept");
+        for input in [Input::Read(0, 0, 8, 4), Input::Write(0, 0, 8, vec![1]), Input::Page(0, 0, 1)] {
+            let mut told = inputs.clone();
+            told.add(input);
+            assert!(!told.untouched());
+        }
+        assert!(!inputs.with(Vec::new()).untouched(), "devices have read memory, and written");
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Boots once: the state of a machine when its devices are switched on, or its program says that it is ready, kept and
-//! continued.
+//! Boots once: the state of a machine when its kernel asks what it is to run, and when its devices are switched on or its
+//! program says that it is ready, kept and continued.
 //!
 //! Until then instructions take a fixed time each. QEMU's own state goes into a file by QEMU's migration, which knows nothing of
 //! our devices; this is the rest: the clock, whose turn it is, configuration spaces, and all that devices have been told
 //! (`inputs`), which those of the machine that goes on are told again. Where devices only have read what they were told in
 //! guest memory, and written nothing, nothing depends on timing, and that machine may be any. Where they have (a device set up
 //! by commands in memory, a kernel that has sent packets), what they have read is kept, too (`tape`), and that machine has to
-//! be the same but for its cores.
+//! be the same but for its cores. A kernel that has only just started has not touched any device: its state is one of all
+//! programs on all machines with such cores, memory and PCI functions, and what it is asked to keep next goes on from it.
 //!
 //! Keeping: [`look`] finds the moment, says so with this state, and holds all vCPUs for good: whoever drives it keeps QEMU's
 //! state, and ends it. Continuing: QEMU comes with its own state; before its first instruction [`go_on`] brings ours back,
@@ -31,29 +32,32 @@ use wiretime_experiment::{StartAt, Times};
 use wiretime_hw::machine::Hold;
 use wiretime_hw::pci::ConfigSpace;
 
-/// What is to be done about it.
-#[derive(Default)]
-pub enum Boot {
-    /// Nothing, or nothing any more.
-    #[default]
-    Plain,
-    /// It is to be kept.
-    Keeps,
-    /// It is brought back before anything runs.
-    Continues(Box<State>),
+/// When a boot is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The kernel runs, and asks what it is to run.
+    Kernel,
+    /// Devices are switched on, or the program says so.
+    Ready,
 }
 
-impl Boot {
-    /// The state to bring back, once.
-    pub fn continued(&mut self) -> Option<Box<State>> {
-        match std::mem::take(self) {
-            Self::Continues(state) => Some(state),
-            other => {
-                *self = other;
-                None
-            }
+impl Moment {
+    /// By its name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "kernel" => Some(Self::Kernel),
+            "ready" => Some(Self::Ready),
+            _ => None,
         }
     }
+}
+
+/// What is to be done about it.
+pub struct Boot {
+    /// What is brought back before anything runs; once.
+    pub continues: Option<Box<State>>,
+    /// When it is to be kept, if at all.
+    pub keeps: Option<Moment>,
 }
 
 /// A PCI function as the guest has set it up.
@@ -95,6 +99,8 @@ pub struct State {
     levels: Vec<bool>,
     nics: Vec<Function>,
     control: Function,
+    /// The kernel waits for what it is to run.
+    asked: bool,
     mark: u32,
     figures: Vec<u32>,
     inputs: Inputs,
@@ -103,12 +109,13 @@ pub struct State {
 }
 
 /// At the start of a window, before anything is decided: whether this is the moment.
-pub fn look(e: &mut Engine, time: Ps) {
+pub fn look(e: &mut Engine, moment: Moment, time: Ps) {
     let nics = e.run.machine.nics.nics();
     let booting = e.run.experiment.booting();
-    let now = match e.run.experiment.settings.start_at {
-        StartAt::Mark => run::lock(&e.run.control_device()).mark == 1,
-        _ => nics.slots.iter().all(|s| s.nic.ready()),
+    let now = match (moment, e.run.experiment.settings.start_at) {
+        (Moment::Kernel, _) => run::lock(&e.run.control_device()).asked(),
+        (Moment::Ready, StartAt::Mark) => run::lock(&e.run.control_device()).mark == 1,
+        (Moment::Ready, _) => nics.slots.iter().all(|s| s.nic.ready()),
     };
     if booting && !now {
         return;
@@ -120,8 +127,9 @@ pub fn look(e: &mut Engine, time: Ps) {
     // A guest that has talked is another one on each machine: it depends on how fast its packets were.
     let quiet = (0..nics.slots.len()).all(silent);
     drop(nics);
-    e.boot = Boot::Plain;
+    e.boot.keeps = None;
     let inputs = e.run.stop_noting(!quiet).filter(|_| booting);
+    let inputs = inputs.filter(|inputs| moment == Moment::Ready || inputs.untouched());
     let state = inputs.map(|inputs| State::of(e, time, inputs));
     if state.is_some() {
         e.turns.keeping = true;
@@ -157,6 +165,7 @@ impl State {
             levels: run.levels(),
             nics,
             control: Function::of(&control.config),
+            asked: control.asked(),
             mark: control.mark,
             figures: control.figures.clone(),
             quiet: inputs.quiet(),
@@ -184,12 +193,16 @@ pub fn go_on(e: &mut Engine, state: &State) {
     {
         let mut control = run::lock(&control);
         (control.mark, control.figures) = (state.mark, state.figures.clone());
+        control.set_asked(state.asked);
     }
     if !state.inputs.replay(&mut e.run.machine) {
         // Better no result than that of another machine.
         let reason = "its kept boot is not one of this machine: run it with --boot";
         e.channel.send(json!({ "failed": { "kind": "boot", "reason": reason } }));
         run::leave_process(1);
+    }
+    if e.boot.keeps.is_some() {
+        e.run.start_noting(state.inputs.clone());
     }
     let (run, turns) = (&mut e.run, &mut e.turns);
     run.see_memory();

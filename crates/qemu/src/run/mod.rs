@@ -79,6 +79,7 @@ impl Run {
     /// # Errors
     /// One line that names what cannot be built.
     pub fn new(config: &mut Config, cores: usize) -> Result<Self, StartError> {
+        let files = config.files.try_clone().map_err(StartError::Unreadable)?;
         let (p, s) = (&config.platform, &config.run);
         let machine = Machine::new(p, cores, Nics::new(p, s)?);
         let pins = machine.nics.nics().slots.iter().map(|_| nics::Pin::default()).collect();
@@ -89,7 +90,7 @@ impl Run {
             interrupts: 0,
             noted: false,
             mapped: None,
-            control: Arc::new(Mutex::new(ControlDevice::default())),
+            control: Arc::new(Mutex::new(ControlDevice::new(files))),
             translations: Translations::default(),
             ram: GuestRam::default(),
             boot_instruction: p.system.boot_instruction_time.ps(),

@@ -70,10 +70,10 @@ impl Run {
         }
     }
 
-    /// From now on what devices are told is noted.
-    pub fn start_noting(&mut self) {
+    /// From now on what devices are told is noted, after what they have been told.
+    pub fn start_noting(&mut self, told: Inputs) {
         self.noted = true;
-        self.machine.nics.told().start_noting();
+        self.machine.nics.told().start_noting(told);
     }
 
     /// What they have been told. `reads`: with what they have read of memory.

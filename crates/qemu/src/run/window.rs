@@ -2,7 +2,7 @@
 
 use super::{lock, Run};
 use crate::engine::{engine, reinstrument, Engine, Guest};
-use crate::kept::{self, Boot};
+use crate::kept;
 use crate::memory::GuestRam;
 use crate::vfio::{ControlDevice, GuestPhase, Nics};
 use serde_json::json;
@@ -61,10 +61,13 @@ impl Run {
 
 /// At the start of each window, and at each idle jump.
 pub fn window_tick(e: &mut Engine, t: Ps) {
-    if matches!(e.boot, Boot::Keeps) {
-        kept::look(e, t);
+    if let Some(moment) = e.boot.keeps {
+        kept::look(e, moment, t);
     }
     let run = &mut e.run;
+    if !e.turns.keeping {
+        lock(&run.control).answer();
+    }
     let profile = run.experiment.settings.profile;
     if profile && lock(&run.control).exit.is_some() {
         // Blocks live until QEMU drops them: the result is due, so collect what they were charged.

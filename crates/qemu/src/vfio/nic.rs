@@ -44,9 +44,9 @@ impl Told {
         self.inputs.iter_mut().for_each(|inputs| inputs.add(Input::Apply(t)));
     }
 
-    /// From now on what they are told, and what they read of memory, is noted.
-    pub fn start_noting(&mut self) {
-        self.inputs = Some(Inputs::default());
+    /// From now on what they are told, and what they read of memory, is noted, after what they have been told.
+    pub fn start_noting(&mut self, told: Inputs) {
+        self.inputs = Some(told);
         self.parts.slots.iter_mut().for_each(|s| s.guest.record());
     }
 
