@@ -302,7 +302,7 @@ class Machine:
         keeps: tuple[boots.Boot, str] | None = None,
         every_turn: bool = False,
     ):
-        """``boot`` is the state that the guest goes on from; ``keeps`` what keeps the one that it comes to, and when."""
+        """``boot`` is the state that the guest goes on from, ``keeps`` what keeps one that it comes to, and when."""
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
         image = GUEST.folder()
