@@ -44,8 +44,8 @@ def test_qemu_that_is_killed_while_its_boot_is_kept_does_not_hold_the_run(
     monkeypatch.setenv(boots.FOLDER_VARIABLE, str(tmp_path / "states"))
 
     def kill() -> None:
-        # As soon as the state is being written.
-        while not list((tmp_path / "states").glob(f"{boots.NEW}*/qemu")):
+        # As soon as the first state is being made.
+        while not list((tmp_path / "states").glob(f"{boots.NEW}*")):
             time.sleep(0.002)
         for process in Path("/proc").glob("[0-9]*"):
             try:

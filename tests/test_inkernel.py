@@ -31,12 +31,11 @@ def test_xdp_sends_packets_back_and_drops_them(tmp_path: Path) -> None:
     dropped = balanced(tmp_path / "b", "xdp", *args, *nic)
     queues = [q["receive"]["delivered"] for q in dropped["statistics"]["ports"][0]["queues"][:2]]
     assert dropped["cohort"]["consumed"] > 0 and dropped["cohort"]["core_drop"] > 0 and min(queues) > 0.8 * max(queues)
-    softirq, idle = (
-        [c["processor_time"][f"{kind}_ps"] for c in dropped["statistics"]["cores"]] for kind in ("softirq", "idle")
-    )
-    assert (
-        min(softirq[:2]) > 0.9 * dropped["statistics"]["time_ps"] and idle[2] > 0.5 * dropped["statistics"]["time_ps"]
-    )
+    # The kernel's own work may come between, on any core.
+    softirq = [
+        c["processor_time"]["softirq_ps"] / dropped["statistics"]["time_ps"] for c in dropped["statistics"]["cores"]
+    ]
+    assert min(softirq[:2]) > 0.75 and softirq[2] < 0.01, softirq
 
 
 def test_xdp_redirects_between_ports_of_an_82599(tmp_path: Path) -> None:

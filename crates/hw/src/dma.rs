@@ -16,7 +16,8 @@ struct Write {
     address: u64,
     length: usize,
     stream: Stream,
-    cancelled: bool,
+    /// Written, or not to be written any more.
+    done: bool,
 }
 
 /// Writes not yet visible, in order of visibility.
@@ -48,7 +49,7 @@ impl DmaWrites {
     /// The same, with so many zeros behind the data.
     pub fn push_padded(&mut self, visible: Ps, address: u64, (data, zeros): (&[u8], usize), stream: Stream) -> Ps {
         self.last = self.last.max(visible);
-        let write = Write { visible: self.last, address, length: data.len() + zeros, stream, cancelled: false };
+        let write = Write { visible: self.last, address, length: data.len() + zeros, stream, done: false };
         self.queue.push_back(write);
         self.bytes.extend(data);
         self.bytes.resize(self.bytes.len() + zeros, 0);
@@ -62,35 +63,49 @@ impl DmaWrites {
         self.queue.front().map_or(Ps::MAX, |w| w.visible)
     }
 
+    /// When the next write of streams that `may` allows becomes visible.
+    #[must_use]
+    pub fn next_time_of(&self, may: impl Fn(Stream) -> bool) -> Ps {
+        self.queue.iter().find(|w| !w.done && may(w.stream)).map_or(Ps::MAX, |w| w.visible)
+    }
+
     /// Applies every write that is visible at `t`; returns how many, and the sum of their lateness against `t`.
     pub fn apply(&mut self, t: Ps, memory: &mut impl GuestMemory) -> (u64, Ps) {
-        let (mut count, mut late) = (0, Ps::ZERO);
-        while let Some(&Write { visible, address, length, cancelled, .. }) = self.queue.front() {
-            if visible > t {
-                break;
-            }
-            self.queue.pop_front();
-            if cancelled {
-                self.bytes.drain(..length);
+        self.apply_of(t, memory, |_| true)
+    }
+
+    /// The same for streams that `may` allows: writes of a stream stay in order.
+    pub fn apply_of(&mut self, t: Ps, memory: &mut impl GuestMemory, may: impl Fn(Stream) -> bool) -> (u64, Ps) {
+        let (mut count, mut late, mut at) = (0, Ps::ZERO, 0);
+        for w in self.queue.iter_mut().take_while(|w| w.visible <= t) {
+            let from = at;
+            at += w.length;
+            if w.done || !may(w.stream) {
                 continue;
             }
+            w.done = true;
+            // Its bytes may lie in two pieces.
             let (a, b) = self.bytes.as_slices();
-            let first = length.min(a.len());
-            let mut ok = memory.write(address, &a[..first]);
-            if first < length {
-                ok &= memory.write(address.wrapping_add(first as u64), &b[..length - first]);
+            let (first, second) = (from.min(a.len())..at.min(a.len()), from.max(a.len())..at.max(a.len()));
+            let mut ok = first.is_empty() || memory.write(w.address, &a[first.clone()]);
+            if !second.is_empty() {
+                let rest = w.address.wrapping_add(first.len() as u64);
+                ok &= memory.write(rest, &b[second.start - a.len()..second.end - a.len()]);
             }
-            self.bytes.drain(..length);
             self.refused += u64::from(!ok);
             count += 1;
-            late += t - visible;
+            late += t - w.visible;
+        }
+        while let Some(length) = self.queue.front().filter(|w| w.done && w.visible <= t).map(|w| w.length) {
+            self.queue.pop_front();
+            self.bytes.drain(..length);
         }
         (count, late)
     }
 
     /// What a stream has under way is not written any more: its queue went off.
     pub fn cancel(&mut self, stream: Stream) {
-        self.queue.iter_mut().filter(|w| w.stream == stream).for_each(|w| w.cancelled = true);
+        self.queue.iter_mut().filter(|w| w.stream == stream).for_each(|w| w.done = true);
     }
 
     /// Forgets what is not yet visible (device reset).
@@ -118,5 +133,41 @@ mod tests {
         assert_eq!((writes.next_time(), ram.0.as_slice()), (Ps(30), &[0, 0, 2, 2, 0, 0, 0, 0][..]));
         writes.apply(Ps(30), &mut ram);
         assert_eq!((ram.0[4], writes.refused, writes.next_time()), (0, 1, Ps::MAX));
+    }
+
+    #[test]
+    fn whoever_takes_some_leaves_the_others_in_their_order() {
+        let mut ram = Ram(vec![0; 8]);
+        let mut writes = DmaWrites::default();
+        for (t, address, stream) in [(10, 0, 1), (20, 1, 2), (30, 2, 1), (40, 3, 2), (50, 4, 1)] {
+            writes.push(Ps(t), address, &[t as u8], stream);
+        }
+        assert_eq!(writes.apply_of(Ps(45), &mut ram, |stream| stream == 2), (2, Ps(30)));
+        assert_eq!(ram.0, [0, 20, 0, 40, 0, 0, 0, 0]);
+        assert_eq!((writes.next_time(), writes.next_time_of(|stream| stream == 2)), (Ps(10), Ps::MAX));
+        assert_eq!(writes.apply_of(Ps(29), &mut ram, |stream| stream == 1), (1, Ps(19)));
+        // Once only: what was there may have been overwritten since.
+        ram.0[1] = 7;
+        assert_eq!(writes.apply(Ps(60), &mut ram), (2, Ps(40)));
+        assert_eq!((ram.0.as_slice(), writes.next_time()), (&[10, 7, 30, 40, 50, 0, 0, 0][..], Ps::MAX));
+    }
+
+    #[test]
+    fn bytes_in_two_pieces_come_whole_in_any_order() {
+        let mut ram = Ram(vec![0; 4096]);
+        let mut writes = DmaWrites::default();
+        let room = writes.bytes.capacity();
+        // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
+        writes.push_padded(Ps(1), 0, (&[], room - 1500), 0);
+        writes.apply(Ps(1), &mut ram);
+        let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
+        for (n, stream) in [(0, 1), (1, 2), (2, 1)] {
+            writes.push(Ps(2), n * 1000, &data, stream);
+        }
+        for stream in [2, 1] {
+            writes.apply_of(Ps(2), &mut ram, |s| s == stream);
+        }
+        assert!(ram.0[..3000].chunks(1000).all(|piece| piece == data));
+        assert_eq!(writes.bytes.capacity(), room);
     }
 }

@@ -5,7 +5,10 @@
 //! written by then: [`Machine::execute`], [`Machine::advance`], [`Machine::apply_writes`], [`Machine::reached`]. The machine
 //! hands doorbells and polls on, in between.
 
+mod readers;
 mod repeat;
+
+use readers::Readers;
 
 pub use repeat::{Stand, Turn};
 
@@ -166,8 +169,11 @@ pub struct Machine<H> {
     rings: Vec<(usize, Polled)>,
     /// Whether they have been found.
     placed: bool,
-    /// When the next DMA write becomes visible.
+    /// When the next DMA write becomes visible, to anybody and to each core, or earlier.
     next_write: Ps,
+    next_of: Vec<Ps>,
+    /// Which core has looked at each queue of each port last: nobody else needs what is written to it.
+    readers: Vec<Readers>,
     /// DMA writes that became visible in lines that a core watches.
     intrusions: u64,
     /// How often what is over is forgotten: no result depends on it.
@@ -208,6 +214,8 @@ impl<H: Hold> Machine<H> {
             rings: Vec::new(),
             placed: false,
             next_write: Ps::MAX,
+            next_of: vec![Ps::MAX; cores],
+            readers: vec![Readers::default(); slots],
             intrusions: 0,
             forget_every: FORGET_EVERY,
             forgotten: Ps::ZERO,
@@ -295,6 +303,7 @@ impl<H: Hold> Machine<H> {
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
+            self.readers[slot].looks(ring.queue, index);
             self.nics.nics().polls(&mut self.memory, (index, slot), ring, offset, t);
         }
     }
@@ -358,6 +367,7 @@ impl<H: Hold> Machine<H> {
             next_write = next_write.min(slot.nic.writes().next_time());
         }
         self.next_write = next_write;
+        self.next_of.fill(next_write);
         // Queues of a kernel's driver are known by their first packets.
         if books.rings_restarted() && self.placed {
             drop(nics);
@@ -365,28 +375,46 @@ impl<H: Hold> Machine<H> {
         }
     }
 
-    /// Applies DMA writes that are visible at `t`.
+    /// Applies DMA writes that are visible at `t`, which all cores have reached.
     #[inline]
     pub fn apply_writes(&mut self, t: Ps) {
         if self.next_write <= t {
-            self.apply(t);
+            self.apply(t, None);
+        }
+    }
+
+    /// Applies those that are visible at `t`, which core `index` has reached: but for those that another core looks at, to which
+    /// they would be there too early.
+    #[inline]
+    pub fn apply_writes_of(&mut self, index: usize, t: Ps) {
+        if self.next_of[index] <= t {
+            self.apply(t, Some(index));
         }
     }
 
     #[cold]
-    fn apply(&mut self, t: Ps) {
+    fn apply(&mut self, t: Ps, index: Option<usize>) {
         let mut nics = self.nics.nics();
-        let late = t - self.next_write;
-        let mut next_write = Ps::MAX;
-        for Slot { nic, guest, .. } in &mut nics.slots {
+        let (mut next_write, mut next_of) = (Ps::MAX, Ps::MAX);
+        for (Slot { nic, guest, .. }, readers) in nics.slots.iter_mut().zip(&self.readers) {
+            let may = |stream| index.is_none_or(|index| readers.may_see(stream, index));
             let mut seen = Seen { guest, memory: &self.memory, intrusions: &mut self.intrusions };
-            let (writes, total) = nic.writes().apply(t, &mut seen);
-            next_write = next_write.min(nic.writes().next_time());
-            self.lateness.writes += writes;
+            let writes = nic.writes();
+            let before = writes.next_time_of(may);
+            let (count, total) = writes.apply_of(t, &mut seen, may);
+            next_write = next_write.min(writes.next_time());
+            next_of = next_of.min(writes.next_time_of(may));
+            self.lateness.writes += count;
             self.lateness.total += total;
+            if count > 0 {
+                self.lateness.max = self.lateness.max.max(t - before);
+            }
         }
         self.next_write = next_write;
-        self.lateness.max = self.lateness.max.max(late);
+        match index {
+            Some(index) => self.next_of[index] = next_of,
+            None => self.next_of.fill(next_write),
+        }
     }
 
     /// When a device acts next.
@@ -399,6 +427,12 @@ impl<H: Hold> Machine<H> {
     #[must_use]
     pub fn next_write(&self) -> Ps {
         self.next_write
+    }
+
+    /// When the next one becomes visible to core `index`, or earlier.
+    #[must_use]
+    pub fn next_write_of(&self, index: usize) -> Ps {
+        self.next_of[index]
     }
 
     /// When a device acts next, or what it has written becomes visible.

@@ -66,7 +66,7 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
             crate::run::read_translation(e, running);
         }
         clock::set_local(local);
-        e.run.apply_writes(local);
+        e.run.apply_writes_of(running, local);
         if block.ops.is_empty() && counting::is_on(e) {
             counting::open(e, running, e.turns.window_end.min(e.run.machine.next_write()));
             return;

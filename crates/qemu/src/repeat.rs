@@ -375,7 +375,7 @@ fn compare(e: &mut Engine, index: usize, block: &Block) {
 
 /// Takes as many turns as nobody can notice.
 fn go_on(e: &mut Engine, index: usize) {
-    let until = quiet_until(e, index).min(e.run.machine.next_write().saturating_add(Ps(1)));
+    let until = quiet_until(e, index).min(e.run.machine.next_write_of(index).saturating_add(Ps(1)));
     let v = &mut e.vcpus[index];
     let r = &mut v.repeat;
     let Some(turn) = &r.turn else { return };
@@ -404,7 +404,8 @@ fn quiet_until(e: &mut Engine, index: usize) -> Ps {
         return now;
     }
     let far = now.saturating_add(FARTHEST);
-    let device = e.run.machine.quiet_until().min(far);
+    // What is written for a core that sleeps is there when its window opens.
+    let device = e.run.machine.quiet_until().min(e.run.machine.next_write()).min(far);
     let timer = crate::clock::next_timer().unwrap_or(far);
     // Devices act when the window opens that their event is in, all others in the first that begins behind it.
     (device - device % t.quantum).min(t.grid_after(timer.min(decided).min(far))).max(now)

@@ -82,6 +82,16 @@ impl Run {
         self.machine.nics.told().stop_noting(reads)
     }
 
+    /// Applies DMA writes that are visible at `t`, which vCPU `index` has reached.
+    #[inline]
+    pub fn apply_writes_of(&mut self, index: usize, t: Ps) {
+        if self.experiment.full_timing() {
+            self.machine.apply_writes_of(index, t);
+        } else {
+            self.apply_writes(t);
+        }
+    }
+
     /// Applies DMA writes that are visible at `t`.
     #[inline]
     pub fn apply_writes(&mut self, t: Ps) {

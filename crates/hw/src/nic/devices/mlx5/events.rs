@@ -27,9 +27,9 @@ pub const COMPLETION_EVENT: u8 = 0;
 pub const COMMAND_EVENT: u8 = 0x0a;
 const CQ_ERROR_EVENT: u8 = 0x04;
 
-/// What the device writes for itself.
+/// What the device writes for itself: of no queue.
 pub fn own(moves: Moves) -> Purpose {
-    Purpose::new(Side::Receive, 0, moves)
+    Purpose::new(Side::Receive, u16::MAX, moves)
 }
 
 impl Mlx5 {
