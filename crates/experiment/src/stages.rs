@@ -14,7 +14,7 @@ use std::time::Instant;
 use wiretime_base::{Duration, Invalid, Ps};
 use wiretime_hw::core::StageTrace;
 use wiretime_hw::machine::{Hold, Machine, Nics, Slot};
-use wiretime_hw::nic::Phase;
+use wiretime_hw::nic::{Counts, Phase, Which};
 use wiretime_hw::params::Platform;
 
 /// Where the run is.
@@ -47,6 +47,9 @@ impl Default for Clocks {
 /// How long the drained state must last before the guest is told to stop: a burst of any polling loop, untimed
 /// instructions being slow.
 const SETTLE: Ps = Ps::from_ms(20);
+/// How long no packet may have moved for a guest to be told to stop though its devices are busy: a program that sleeps
+/// until it is interrupted asks for that again and again.
+const PATIENCE: Ps = Ps::from_ms(100);
 /// Between packets that find out whether the program polls.
 const TRICKLE: Ps = Ps::from_ms(1);
 /// Host time is looked at once in so many windows.
@@ -119,6 +122,8 @@ pub struct Experiment {
     begin: Ps,
     /// When the traffic stopped, or the program was asked to.
     stopped: Ps,
+    /// What had become of packets when one moved last since then, and when.
+    moved: (Counts, Ps),
     /// The capture of the wire, where one is wanted.
     pub(crate) capture: Option<Capture>,
     /// What is at the other end of the wire, where it is outside.
@@ -145,6 +150,7 @@ impl Experiment {
             clocks: Clocks::default(),
             begin: Ps::ZERO,
             stopped: Ps::ZERO,
+            moved: (Counts::default(), Ps::ZERO),
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
         })
@@ -229,9 +235,17 @@ impl Experiment {
         }
     }
     fn draining_tick<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) {
-        let idle = d.machine.nics.nics().slots.iter().all(|s| s.nic.idle()) && !d.machine.writes_pending();
+        let mut idle = !d.machine.writes_pending();
+        {
+            let nics = d.machine.nics.nics();
+            idle &= nics.slots.iter().all(|s| s.nic.idle());
+            let packets = nics.books.ledger.all(Which::Total);
+            if packets != self.moved.0 {
+                self.moved = (packets, t);
+            }
+        }
         // A program that sends by itself goes on until it is told to stop.
-        if !idle && self.settings.role != Role::Sends {
+        if !idle && self.settings.role != Role::Sends && t < self.moved.1 + PATIENCE {
             self.begin = t;
         } else if t >= self.begin + SETTLE {
             self.stage = Stage::Stopping;
@@ -384,6 +398,7 @@ impl Experiment {
             self.unplug();
             self.stage = Stage::Draining;
             self.stopped = t;
+            self.moved.1 = t;
             self.clocks.draining = Some(Instant::now());
             self.begin = t;
             return Some(self.boot_quantum());

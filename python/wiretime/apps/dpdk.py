@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, RING, SENDS, App, Setup, buffers_mib, value_of
+from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, MLX5, RING, SENDS, App, Setup, buffers_mib, value_of
 from wiretime.errors import WiretimeError
 from wiretime.load import flow_address
 
@@ -59,19 +59,25 @@ ROUTES_MIB, EM_ROUTES_MIB = 512, 704
 EM_ROUTES_MAX = 65_536
 
 
+def _queues(s: Setup) -> str:
+    """Return which core polls which queue."""
+    return ",".join(f"({port},{q},{1 + q % s.workers})" for q in range(s.queues) for port in range(s.ports))
+
+
+def _by_packet(s: Setup) -> list[str]:
+    """Return what the examples have to be told about packets."""
+    told = ["--parse-ptype"] if s.interface == "8254x" else []  # whose driver does not tell packets apart
+    return [*told, f"--max-pkt-len={s.longest}"] if s.jumbo else told
+
+
 def _l3fwd(s: Setup) -> str:
     if s.ports > 1 and value_of(s.extra, "--lookup") == "em":
         raise WiretimeError(
             f"--ports {s.ports}: l3fwd's exact matches here lead to port 0: one port, or longest prefixes"
         )
-    ports = range(s.ports)
-    config = ",".join(f"({port},{q},{1 + q % s.workers})" for q in range(s.queues) for port in ports)
-    words = [f"-p {(1 << s.ports) - 1} -P --config='{config}'", *(f"--eth-dest={port},{GENERATOR}" for port in ports)]
-    words.append("--rule_ipv4=/routes4 --rule_ipv6=/routes6")
-    if s.interface == "8254x":
-        words.append("--parse-ptype")  # its driver does not tell packets apart
-    if s.jumbo:
-        words.append(f"--max-pkt-len={s.longest}")
+    words = [f"-p {(1 << s.ports) - 1} -P --config='{_queues(s)}'"]
+    words += [f"--eth-dest={port},{GENERATOR}" for port in range(s.ports)]
+    words += ["--rule_ipv4=/routes4 --rule_ipv6=/routes6", *_by_packet(s)]
     # It has a transmit queue for every lcore that it knows of: the system's core is not among them.
     return f"dpdk-l3fwd {s.eal_on(1, s.workers)} -- {' '.join(words)} --rx-queue-size={RING} --tx-queue-size={RING}"
 
@@ -110,6 +116,26 @@ L3FWD = App(
         ("--lookup=lpm|em|fib", "longest prefix (default), exact match with a route for each flow, or FIB"),
         ("--rx-burst=N, --tx-burst=N", "packets taken or sent at once (32)"),
     ),
+)
+
+
+def _l3fwd_power(s: Setup) -> str:
+    words = [f"-p {(1 << s.ports) - 1} -P --config='{_queues(s)}' --interrupt-only", *_by_packet(s)]
+    return f"dpdk-l3fwd-power {s.eal_on(1, s.workers)} -- {' '.join(words)}"
+
+
+L3FWD_POWER = App(
+    name="l3fwd-power",
+    summary="DPDK's l3fwd-power example (built unchanged): sleeps until a packet interrupts it",
+    stresses="interrupts to user space, idle cores, and a lookup a packet",
+    line=_l3fwd_power,
+    archives=("dpdk", "l3fwd-power"),
+    memory=lambda _: ROUTES_MIB,
+    # Of Intel's NICs a program gets interrupts of queues by VFIO only, which this kernel has behind an IOMMU only.
+    interfaces=MLX5,
+    queues=True,
+    stop="signal",
+    rate="1Mbps",
 )
 
 Options = tuple[tuple[str, str], ...]
@@ -202,5 +228,5 @@ QDMAFWD = _own(
 )
 
 # What any packets keep busy.
-FORWARDERS = (TESTPMD, L3FWD, TOUCHFWD, TOUCHDROP, RXFREE, RXPTX)
+FORWARDERS = (TESTPMD, L3FWD, L3FWD_POWER, TOUCHFWD, TOUCHDROP, RXFREE, RXPTX)
 DPDK = (*FORWARDERS, MEMCACHED_DPDK, QDMAFWD)
