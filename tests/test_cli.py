@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import platforms
+from wiretime import paths, platforms
 from wiretime.cli.request import request_of
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
@@ -198,3 +199,9 @@ def test_the_schema_fits_the_platforms() -> None:
 
 def test_options_have_the_defaults_of_a_request() -> None:
     assert request_of("testpmd") == Request()
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((paths.REPOSITORY / "pyproject.toml").read_text())["project"]
+    done = wiretime("--version")
+    assert done.returncode == 0 and done.stdout == f"wiretime {project['version']}\n"

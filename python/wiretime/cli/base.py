@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from wiretime import __version__
+
 app = typer.Typer(
     help="Wiretime: a full-system simulator for host networking.",
     no_args_is_help=True,
@@ -20,6 +22,20 @@ platforms_app = typer.Typer(help="The machines that can be simulated.", rich_mar
 guest_app = typer.Typer(help="The guest.", rich_markup_mode=None)
 app.add_typer(platforms_app, name="platforms")
 app.add_typer(guest_app, name="guest")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"wiretime {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Wiretime: a full-system simulator for host networking."""
+
 
 # A pipe or a file has no width of its own: wide enough for every table.
 screen = Console(width=None if sys.stdout.isatty() else 150)
