@@ -71,6 +71,9 @@ RUNS: dict[str, tuple[str, ...]] = {
         *SHORT,
     ),
     "l3fwd-8254x": ("l3fwd", "--rate", "10Gbps", *SHORT),
+    "l3fwd-power-connectx": (
+        "l3fwd-power", "--nic", "connectx-6dx", "--rate", "1Mbps", "--warmup", "1ms", "--duration", "5ms",
+    ),
     "touchfwd": ("touchfwd", "--packet-size", "1518", "--rate", "30Gbps", *SHORT),
     "touchdrop": ("touchdrop", "--packet-size", "512", "--rate", "30Gbps", *SHORT),
     "rxptx": ("rxptx", "--packet-size", "256", "--rate", "10Gbps", *SHORT),

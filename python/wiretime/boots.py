@@ -161,8 +161,6 @@ class Boot:
             os.close(self._lock)
             self._lock = -1
 
-    close = release
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -232,28 +232,38 @@ def booted(
         "platform": _without(platform, UNSEEN_OF_PLATFORM),
         "run": {**_without(run, UNSEEN_OF_RUN), "load": _without(run["load"], UNSEEN_OF_LOAD)},
     }
-    try:
-        # The wire to another host is cut before both start.
-        boot = boots.Boot(about, alone if run["far"] != "tap" else None)
-    except OSError as e:
-        print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
+    # The wire to another host is cut before both start.
+    boot = _state(about, alone if run["far"] != "tap" else None)
+    if boot is None:
         return None
+    first = None
     try:
         if not boot.there and not boot.none:
             # What is outside comes when the guest is there.
             run = {**run, "far": "none", "trace_file": None}
-            kernel |= {"command": KERNEL, "functions": platforms.functions(platform)}
-            with contextlib.closing(boots.Boot(kernel)) as first:
-                if not first.there and not first.none:
-                    Machine(platform, run, g, keeps=(first, "kernel")).run(progress)
-                Machine(platform, run, g, boot=first if first.there else None, keeps=(boot, "ready")).run(progress)
+            first = _state({**kernel, "command": KERNEL, "functions": platforms.functions(platform)})
+            if first is not None and not first.there and not first.none:
+                Machine(platform, run, g, keeps=(first, "kernel")).run(progress)
+            there = first if first is not None and first.there else None
+            Machine(platform, run, g, boot=there, keeps=(boot, "ready")).run(progress)
     except BaseException:
         boot.release()
         raise
+    finally:
+        if first is not None:
+            first.release()
     if boot.there:
         return boot
     boot.release()
     return None
+
+
+def _state(about: Mapping[str, Any], alone: Mapping[str, Any] | None = None) -> boots.Boot | None:
+    try:
+        return boots.Boot(about, alone)
+    except OSError as e:
+        print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
+        return None
 
 
 def _without(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
