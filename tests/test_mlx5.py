@@ -114,12 +114,12 @@ def test_requests_are_used_in_order_whichever_read_is_answered_first(tmp_path: P
     """Sixteen queues of short rings under both ports' full load: reads of requests overtake each other. A request used
     before its turn put packets into buffers where the driver looked later, and sent what was there before."""
     result = balanced(
-        tmp_path / "a", "l3fwd", "--platform", "grace", "--set", "nic.ports=2", "--packet-size", "64", "--rate", "36%",
+        tmp_path / "a", "l3fwd", "--platform", "grace", "--set", "nic.ports=2", "--packet-size", "64", "--rate", "50%",
         "--flows", "1024", "--cores", "8", "--queues", "8", "--warmup", "400us", "--duration", "100us",
         "--app-args=--rx-queue-size=256 --tx-queue-size=256 --mbcache=256 --rx-burst=64 --tx-burst=32",
     )  # fmt: skip
-    # Near the 117 million packets a second that the card reads requests for.
-    assert result["loss_percent"] == 0 and result["total"]["forwarded"] > 50_000
+    # The card reads requests for 117 of 148 million packets a second; its buffers take most of what comes beyond.
+    assert result["loss_percent"] < 2 and result["total"]["forwarded"] > 70_000
 
 
 def test_a_program_that_sleeps_is_woken_by_each_packet(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ KERNEL_ARGUMENTS = (
 )
 FOLDER = "wiretime-run-"
 # What a kernel's own state runs, in the list of states.
-KERNEL = "the kernel, for any program"
+KERNEL = "a kernel, for what is to run"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
 # What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
@@ -204,8 +204,8 @@ def booted(
 ) -> boots.Boot | None:
     """Return the state of this guest when its devices are ready, for one run; makes it where nobody has.
 
-    It is made from that of its kernel, which all programs on such machines share. ``None`` where there can be none.
-    Whoever goes on from it releases it. Raises what ``Machine.run`` does.
+    It is made from that of its kernel, which all that need the same of the image and of huge pages share on such
+    machines. ``None`` where there can be none. Whoever goes on from it releases it. Raises what ``Machine.run`` does.
     """
     usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
     # A kernel has sent before it is ready, and what is behind a TAP has heard it.
@@ -244,8 +244,11 @@ def booted(
             first = _state({**kernel, "command": KERNEL, "functions": platforms.functions(platform)})
             if first is not None and not first.there and not first.none:
                 Machine(platform, run, g, keeps=(first, "kernel")).run(progress)
-            there = first if first is not None and first.there else None
-            Machine(platform, run, g, boot=there, keeps=(boot, "ready")).run(progress)
+            if first is not None and not first.there:
+                # Nobody waits for what is not to be.
+                first.release()
+                first = None
+            Machine(platform, run, g, boot=first, keeps=(boot, "ready")).run(progress)
     except BaseException:
         boot.release()
         raise

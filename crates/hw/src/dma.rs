@@ -159,11 +159,14 @@ mod tests {
         let room = writes.bytes.capacity();
         // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
         writes.push_padded(Ps(1), 0, (&[], room - 1500), 0);
+        writes.push(Ps(2), 4000, &[1], 1);
         writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
         for (n, stream) in [(0, 1), (1, 2), (2, 1)] {
             writes.push(Ps(2), n * 1000, &data, stream);
         }
+        let (first, second) = writes.bytes.as_slices();
+        assert!((1001..2001).contains(&first.len()) && !second.is_empty(), "the second one is cut");
         for stream in [2, 1] {
             writes.apply_of(Ps(2), &mut ram, |s| s == stream);
         }

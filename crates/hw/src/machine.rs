@@ -17,6 +17,7 @@ use crate::memory::{GuestMemory, MemorySystem, LINE};
 use crate::nic::{identity, shared_pages, Books, DevicePages, DmaEngine, Nic, Place, Polled, PortStats, Store};
 use crate::params::{Platform, PortOf};
 use crate::pci::{Bar, ConfigSpace};
+use crate::requester::Side;
 use std::cell::{RefCell, RefMut};
 use std::ops::{DerefMut, Range};
 use wiretime_base::Ps;
@@ -172,7 +173,7 @@ pub struct Machine<H> {
     /// When the next DMA write becomes visible, to anybody and to each core, or earlier.
     next_write: Ps,
     next_of: Vec<Ps>,
-    /// Which core has looked at each queue of each port last: nobody else needs what is written to it.
+    /// Which core has used each queue of each port last: nobody else needs what is written to it.
     readers: Vec<Readers>,
     /// DMA writes that became visible in lines that a core watches.
     intrusions: u64,
@@ -303,7 +304,9 @@ impl<H: Hold> Machine<H> {
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
-            self.readers[slot].looks(ring.queue, index);
+            if self.readers[slot].uses(Side::Receive, ring.queue, index) {
+                self.next_of[index] = self.next_write;
+            }
             self.nics.nics().polls(&mut self.memory, (index, slot), ring, offset, t);
         }
     }
@@ -325,8 +328,11 @@ impl<H: Hold> Machine<H> {
             } else {
                 continue;
             };
-            if nic.store(s.time, store, &mut cards[*card]) {
+            if let Some(queue) = nic.store(s.time, store, &mut cards[*card]) {
                 books.bursts_end(index as u16, s.time);
+                if self.readers[i].uses(Side::Transmit, queue, index) {
+                    self.next_of[index] = self.next_write;
+                }
             }
         }
         self.cores[index].device_stores = stores;

@@ -122,7 +122,7 @@ impl Cpu {
         let mut nics = host.nics.borrow_mut();
         let Nics { slots, cards, books } = &mut *nics;
         let slot = &mut slots[port];
-        if slot.nic.store(t, store, &mut cards[slot.card]) {
+        if slot.nic.store(t, store, &mut cards[slot.card]).is_some() {
             books.bursts_end(self.index as u16, t);
         }
     }

@@ -1,31 +1,37 @@
 //! Which core looks at what a device writes.
 //!
 //! Cores take turns in windows of time, so that one that runs first has reached what is still to come for the others. What is
-//! written for a queue that another core polls must not be in memory before that core is there. Left out: writes of queues
-//! that nobody has polled yet, and of no queue (events, answers to commands), are there for all as soon as one core has
-//! reached them; a core that looks into another one's queue sees them up to a window late.
+//! written for a queue that another core uses must not be in memory before that core is there. A receive queue is used by who
+//! polls it, a transmit queue by who rings its doorbell. Left out: writes of queues that nobody has used yet, and of no queue
+//! (events, errors, answers to commands), are there for all as soon as one core has reached them; a core that looks into
+//! another one's queue sees them up to a window late, and a core that sleeps finds them when its window opens.
 
 use crate::dma::Stream;
+use crate::nic::UNNAMED;
+use crate::requester::Side;
 
-/// The cores that have looked at a port's queues last, by queue.
+/// The cores that have used a port's queues last, by direction and queue.
 #[derive(Clone, Debug, Default)]
-pub struct Readers(Vec<Option<u16>>);
+pub struct Readers([Vec<Option<u16>>; 2]);
 
 impl Readers {
-    /// Core `index` looks at a queue.
+    /// Core `index` uses a queue; whether another one did, or nobody.
     #[inline]
-    pub fn looks(&mut self, queue: u16, index: usize) {
-        let queue = usize::from(queue);
-        if self.0.len() <= queue {
-            self.0.resize(queue + 1, None);
+    pub fn uses(&mut self, side: Side, queue: u16, index: usize) -> bool {
+        if queue == UNNAMED {
+            return false;
         }
-        self.0[queue] = Some(index as u16);
+        let (queues, queue) = (&mut self.0[side as usize], usize::from(queue));
+        if queues.len() <= queue {
+            queues.resize(queue + 1, None);
+        }
+        queues[queue].replace(index as u16) != Some(index as u16)
     }
 
     /// Whether core `index` may see what is written for a queue as soon as it has reached it.
     pub fn may_see(&self, stream: Stream, index: usize) -> bool {
-        let queue = usize::from(stream as u16);
-        self.0.get(queue).copied().flatten().is_none_or(|reader| usize::from(reader) == index)
+        let (side, queue) = (usize::from(stream >> 16 != 0), usize::from(stream as u16));
+        self.0[side].get(queue).copied().flatten().is_none_or(|reader| usize::from(reader) == index)
     }
 }
 
@@ -55,7 +61,9 @@ mod tests {
         let mut m = host.machine;
         m.next_of = vec![Ps::MAX; 3];
         m.nics.borrow_mut().slots[0].guest.0[..4].fill(0);
-        (m.readers[0].looks(0, 1), m.readers[0].looks(1, 2));
+        assert!(m.readers[0].uses(Side::Receive, 0, 1) && m.readers[0].uses(Side::Receive, 1, 2));
+        assert!(m.readers[0].uses(Side::Transmit, 0, 0) && !m.readers[0].uses(Side::Receive, 0, 1));
+        assert!(!m.readers[0].uses(Side::Transmit, crate::nic::UNNAMED, 2));
         // For core 1, core 2, nobody known, core 1.
         for (n, (t, queue)) in [(10, 0), (20, 1), (30, 7), (40, 0)].into_iter().enumerate() {
             push(&m, t, queue, n as u64);

@@ -8,6 +8,7 @@
 use super::{look, Hold, Machine, Nics};
 use crate::core::{Standing, Turn as CoreTurn};
 use crate::memory::{Address, PrivateStats};
+use crate::requester::Side;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
 
@@ -95,6 +96,7 @@ impl<H: Hold> Machine<H> {
         let Nics { books, .. } = &mut *nics;
         for &paddr in polled {
             if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
+                self.readers[slot].uses(Side::Receive, ring.queue, i);
                 books.polled_again(slot, ring.entry_at(offset), count);
             }
         }

@@ -40,9 +40,13 @@ pub struct Store {
 pub struct Rung<E> {
     /// What happens when it arrives at the device.
     pub event: E,
-    /// It hands packets over to be sent: whoever stored it has ended its burst.
-    pub sends: bool,
+    /// It hands packets of this transmit queue over to be sent: whoever stored it has ended its burst. [`UNNAMED`] where the
+    /// queue has no number yet.
+    pub sends: Option<u16>,
 }
+
+/// What has no queue, or one that is not known by a number.
+pub const UNNAMED: u16 = u16::MAX;
 
 /// A ring that software looks at for received packets, or a piece of one that lies in several.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -89,8 +89,9 @@ pub trait Nic<G> {
     fn reset(&mut self);
     /// Trapped doorbells that wait for their time, to be handed on by [`Nic::store`].
     fn deferred(&mut self) -> &mut Vec<Store>;
-    /// A core's store to a device page, leaving its store buffer at `t`; whether it hands packets over to be sent.
-    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> bool;
+    /// A core's store to a device page, leaving its store buffer at `t`; the transmit queue whose packets it hands over to be
+    /// sent, as in [`Rung`].
+    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> Option<u16>;
     /// While nobody watches device pages: what has changed there since they were last seen, at `t`.
     fn look_at_pages(&mut self, t: Ps, engine: &mut DmaEngine);
     /// The rings that software polls now.
@@ -358,8 +359,8 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     fn deferred(&mut self) -> &mut Vec<Store> {
         &mut self.deferred
     }
-    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> bool {
-        let Some(rung) = self.device.doorbell(store, &mut effects!(self)) else { return false };
+    fn store(&mut self, t: Ps, store: Store, engine: &mut DmaEngine) -> Option<u16> {
+        let rung = self.device.doorbell(store, &mut effects!(self))?;
         self.post(t, rung.event, engine);
         rung.sends
     }

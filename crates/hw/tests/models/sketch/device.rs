@@ -141,7 +141,8 @@ impl Device for Sketch {
         fx.note(Notice::Reset);
     }
     fn doorbell(&mut self, store: Store, _: &mut Effects<'_, Due>) -> Option<Rung<Due>> {
-        (store.value < QUEUES.into()).then_some(Rung { event: Due::Rung(store.value as u16), sends: true })
+        (store.value < QUEUES.into())
+            .then_some(Rung { event: Due::Rung(store.value as u16), sends: Some(store.value as u16) })
     }
     fn frame<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, G>) -> bool {
         let (queue, bytes) = ((packet.flow % u32::from(QUEUES)) as u16, u64::from(packet.length));

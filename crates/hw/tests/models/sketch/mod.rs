@@ -72,7 +72,7 @@ impl Host {
     fn ring_doorbell(&mut self, queue: u16, now: Ps) {
         self.ram.write(record(queue), &self.tails[usize::from(queue)].to_le_bytes());
         let doorbell = Store { place: Place { bar: 0, offset: 0 }, value: queue.into() };
-        if self.nic.store(now, doorbell, &mut self.engine) {
+        if self.nic.store(now, doorbell, &mut self.engine).is_some() {
             self.books.bursts_end(0, now);
         }
     }

@@ -194,7 +194,7 @@ impl<C: Controller> Device for Intel<C> {
             return None;
         };
         let event = self.rung(side, queue, store.value as u32);
-        Some(Rung { event, sends: side == Side::Transmit })
+        Some(Rung { event, sends: (side == Side::Transmit).then_some(queue) })
     }
 
     fn look_at_pages(&mut self, fx: &mut Effects<'_, Due>, rung: &mut Vec<Due>) {

@@ -6,7 +6,7 @@ use super::fields::place;
 use super::objects::State;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
-use crate::nic::device::Io;
+use crate::nic::device::{Io, UNNAMED};
 use crate::nic::notice::Notice;
 use crate::requester::{Moves, Purpose, Side};
 use wiretime_base::Ps;
@@ -29,7 +29,7 @@ const CQ_ERROR_EVENT: u8 = 0x04;
 
 /// What the device writes for itself: of no queue.
 pub fn own(moves: Moves) -> Purpose {
-    Purpose::new(Side::Receive, u16::MAX, moves)
+    Purpose::new(Side::Receive, UNNAMED, moves)
 }
 
 impl Mlx5 {

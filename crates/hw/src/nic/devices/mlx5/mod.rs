@@ -511,6 +511,7 @@ impl Device for Mlx5 {
         if !rings || !sends && !matches!(place, 0x20 | 0x40 | 0x48) {
             return None;
         }
+        let sends = sends.then(|| self.lane_of_doorbell(store.value));
         Some(Rung { event: Due::Doorbell { place, value: store.value }, sends })
     }
 

@@ -6,7 +6,7 @@
 //! Left out: copies of a packet to several queues (the first gets it), VLAN stripping, LRO.
 
 use super::compress::Told;
-use super::events::{own, ENTRY, RECEIVED};
+use super::events::{ENTRY, RECEIVED};
 use super::execute::END_KEY;
 use super::fields::{half, place};
 use super::objects::{
@@ -16,7 +16,7 @@ use super::steering::headers;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
-use crate::nic::device::Io;
+use crate::nic::device::{Io, UNNAMED};
 use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side};
 use crate::wire::{Packet, FCS};
@@ -208,7 +208,7 @@ impl Mlx5 {
             return;
         };
         rq.looking = true;
-        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(0), Moves::Descriptors);
+        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Descriptors);
         let (record, epoch) = (rq.ring.record, rq.epoch);
         let until = io.read(now, record, 4, purpose);
         io.at(until, Due::ReceiveRecord { queue: number, epoch });
@@ -271,7 +271,7 @@ impl Mlx5 {
         rq.fetching += count as u16;
         rq.fetched = rq.fetched.wrapping_add(count as u16);
         let (bytes, epoch) = (u64::from(count) << rq.ring.stride, rq.epoch);
-        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(0), Moves::Descriptors);
+        let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Descriptors);
         if linked {
             let mut next = [0; 4];
             self.faults += u64::from(!io.guest.read(address, &mut next));
@@ -359,6 +359,7 @@ impl Mlx5 {
                 if rq.used + needs > strides {
                     // The rest of the request is given up, and software is told.
                     let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
+                    let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
                     (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
                     rq.held.pop_front();
                     let impossible = needs > strides;
@@ -368,7 +369,7 @@ impl Mlx5 {
                         place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
                         place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
                         entry[ENTRY - 1] = RECEIVED << 4;
-                        self.complete(now, cq, &mut entry, own(Moves::Completions), io);
+                        self.complete(now, cq, &mut entry, by, io);
                     }
                     if impossible {
                         self.buffer.pop();
@@ -401,7 +402,7 @@ impl Mlx5 {
             self.release(now, stored.packet.length, io);
             return;
         }
-        let purpose = |moves| Purpose::new(Side::Receive, lane.unwrap_or(0), moves);
+        let purpose = |moves| Purpose::new(Side::Receive, lane.unwrap_or(UNNAMED), moves);
         io.note(Notice::Started { id: stored.packet.id });
         let begin = now + self.packet_latency;
         let (mut left, mut done) = (begin, 0);

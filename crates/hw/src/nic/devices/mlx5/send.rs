@@ -12,7 +12,7 @@ use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
-use crate::nic::device::Io;
+use crate::nic::device::{Io, UNNAMED};
 use crate::nic::notice::{Level, Notice};
 use crate::requester::{Moves, Purpose, Side};
 use wiretime_base::Ps;
@@ -52,10 +52,16 @@ pub struct Work {
 }
 
 fn purpose(sq: &Sq, moves: Moves) -> Purpose {
-    Purpose::new(Side::Transmit, sq.lane.unwrap_or(0), moves)
+    Purpose::new(Side::Transmit, sq.lane.unwrap_or(UNNAMED), moves)
 }
 
 impl Mlx5 {
+    /// The number by which the queue of a doorbell is told apart.
+    pub(super) fn lane_of_doorbell(&self, value: u64) -> u16 {
+        let queue = word(&value.to_le_bytes(), 4) >> 8;
+        self.objects.sqs.get(queue).and_then(|sq| sq.lane).unwrap_or(UNNAMED)
+    }
+
     /// A doorbell: of which queue, and the number of the last request and its size.
     pub(super) fn send_doorbell<G: GuestMemory>(&mut self, value: u64, io: &mut Io<'_, Due, G>) {
         let bytes = value.to_le_bytes();

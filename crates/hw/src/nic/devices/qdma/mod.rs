@@ -620,7 +620,7 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         let value = store.value as u32;
         self.registers.sees(bell, queue, value);
         let event = Due::Doorbell { bell, queue, value };
-        Some(Rung { event, sends: bell == Bell::H2c })
+        Some(Rung { event, sends: (bell == Bell::H2c).then_some(queue) })
     }
 
     fn look_at_pages(&mut self, _: &mut Effects<'_, Due>, rung: &mut Vec<Due>) {
