@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from conftest import wiretime
 from wiretime import boots, memory, vm
 from wiretime.errors import WiretimeError
+from wiretime.setup import store
+from wiretime.setup.architecture import COMPILER
 
 SHORT = ("--duration", "200us", "--warmup", "50us")
 ABOUT = {"command": "program", "seed": 1}
@@ -280,3 +283,18 @@ def test_the_cache_is_listed_and_cleared(cache: Path) -> None:
     assert "0 boots" in wiretime("cache").stdout
     shutil.rmtree(cache)
     assert "0 boots" in wiretime("cache").stdout
+
+
+def test_what_is_built_in_another_folder_is_the_same_code(tmp_path: Path) -> None:
+    built = []
+    for folder, value in (("here", 1), ("there", 1), ("changed", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.c").write_text(f"const int a = {value}; int b(void) {{ return a; }}\n")
+        command = [COMPILER, "-g", "-shared", "-fPIC", "-nostdlib", "-o", "a.so", "a.c"]
+        subprocess.run(command, cwd=tmp_path / folder, check=True)
+        built.append(tmp_path / folder / "a.so")
+    assert len({store.file_digest(path) for path in built}) == 3
+    here, there, changed = (store.code_digest(path) for path in built)
+    assert here == there != changed
+    (tmp_path / "text").write_text("no library")
+    assert store.code_digest(tmp_path / "text") == store.file_digest(tmp_path / "text")

@@ -26,7 +26,7 @@ from typing import Any
 import wiretime._native as _native
 from wiretime import memory, paths
 from wiretime.errors import WiretimeError
-from wiretime.setup.store import digest, file_digest, is_as_made, made
+from wiretime.setup.store import code_digest, digest, is_as_made, made
 
 # The oldest go when there are more.
 LIMIT = 8 << 30
@@ -48,11 +48,11 @@ def folder() -> Path:
 
 @functools.cache
 def _hash_at(path: Path, _changed: int) -> str:
-    return file_digest(path)
+    return code_digest(path)
 
 
 def known_hash_of(path: Path) -> str:
-    """Return the hash of a file that is asked for again and again, and hardly ever changes."""
+    """Return the hash of a library that is asked for again and again, and hardly ever changes."""
     return _hash_at(path, path.stat().st_mtime_ns)
 
 

@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
 from wiretime.errors import WiretimeError
 from wiretime.paths import cache
 
@@ -33,6 +37,20 @@ def file_digest(path: Path) -> str:
     """Return a file's SHA-256."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def code_digest(path: Path) -> str:
+    """Return a hash over what is loaded of a library: not of debug information, which names the folder it was built in.
+
+    So checkouts that build the same share what depends on it. Of what is no library it is the file's.
+    """
+    with path.open("rb") as f:
+        try:
+            sections = list(ELFFile(f).iter_sections())
+        except ELFError:
+            return file_digest(path)
+        loaded = [s for s in sections if s["sh_flags"] & SH_FLAGS.SHF_ALLOC and s["sh_type"] != "SHT_NOTE"]
+        return digest(*(part for s in loaded for part in (f"{s.name} {s['sh_addr']}", s.data())))
 
 
 def _special(folder: str, names: list[str]) -> list[str]:

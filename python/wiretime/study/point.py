@@ -49,8 +49,8 @@ def simulator(engine: str = software.FULL) -> Mapping[str, str]:
     """Return what every result of an engine depends on beside its settings: this version and its parts."""
     ours = {"wiretime": __version__, "package": _package()}
     if engine == software.PACKET:
-        return {**ours, "native": store.file_digest(Path(_native.__file__))}
-    return {**ours, "engine": store.file_digest(paths.engine()), **{part.name: part.key() for part in PARTS}}
+        return {**ours, "native": store.code_digest(Path(_native.__file__))}
+    return {**ours, "engine": store.code_digest(paths.engine()), **{part.name: part.key() for part in PARTS}}
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:
