@@ -1,7 +1,8 @@
 """One QEMU process with the engine inside: started, listened to, and never left behind.
 
-Configuration, initramfs and console are anonymous memory, passed by descriptor. The devices' sockets have names only
-until QEMU has connected to them, a fraction of a second. So nothing stays behind whatever ends the run.
+Configuration, initramfs, the run's own files and console are anonymous memory, passed by descriptor. The devices'
+sockets have names only until QEMU has connected to them, a fraction of a second. So nothing stays behind whatever ends
+the run.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 //! guest memory, and written nothing, nothing depends on timing, and that machine may be any. Where they have (a device set up
 //! by commands in memory, a kernel that has sent packets), what they have read is kept, too (`tape`), and that machine has to
 //! be the same but for its cores. A kernel that has only just started has not touched any device: its state is one of all
-//! programs on all machines with such cores, memory and PCI functions, and what it is asked to keep next goes on from it.
+//! guests with its archives and arguments, on all machines with such cores, memory and PCI functions, and theirs are made from it.
 //!
 //! Keeping: [`look`] finds the moment, says so with this state, and holds all vCPUs for good: whoever drives it keeps QEMU's
 //! state, and ends it. Continuing: QEMU comes with its own state; before its first instruction [`go_on`] brings ours back,
