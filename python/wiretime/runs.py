@@ -16,6 +16,7 @@ import wiretime._native as _native
 from wiretime import (
     __version__,
     apps,
+    booting,
     boots,
     far,
     files,
@@ -361,7 +362,7 @@ def _booted(
     """Return what guests go on from; those of two hosts boot side by side, as ever."""
 
     def booted(n: int) -> boots.Boot | None:
-        return vm.booted(checks[n].platform, checks[n].settings, guests[n], progress if n == 0 else None)
+        return booting.booted(checks[n].platform, checks[n].settings, guests[n], progress if n == 0 else None)
 
     return [booted(0)] if len(checks) == 1 else list(vm.at_once(booted, range(len(checks)), len(checks)))
 

@@ -15,7 +15,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ import wiretime._native as _native
 from wiretime import boots, memory, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import dpdk as builds
-from wiretime.setup import guest, qemu, store
+from wiretime.setup import guest, qemu
 from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
 
@@ -61,20 +60,8 @@ KERNEL_ARGUMENTS = (
     "initcall_blacklist=" + ",".join(UNWANTED),
 )
 FOLDER = "wiretime-run-"
-# What a kernel's own state runs, in the list of states.
-KERNEL = "a kernel, for what is to run"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
-# What the guest can see of a platform, and of a run, while it boots; its memory, command line and files count besides.
-SEEN_OF_PLATFORM = ("system", "slot", "nic", "link")
-SEEN_OF_RUN = ("mac", "mapped_doorbells", "start_at")
-# What it cannot see even where devices have written to its memory: cores do nothing but execute, and no load has begun.
-UNSEEN_OF_PLATFORM = ("name", "description", "core", "l1i", "l1d", "l2")
-UNSEEN_OF_RUN = (
-    *("trace_file", "until_end", "drop_classes", "warm_up", "duration", "follow", "interval", "profile"),
-    *("trace_start", "trace_length", "capture_start", "capture_length"),
-)
-UNSEEN_OF_LOAD = ("rate", "sizes", "arrivals", "packets")
 
 
 @dataclass
@@ -198,80 +185,6 @@ def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None 
             pool.shutdown(wait=False, cancel_futures=True)
             kill_all()
             raise
-
-
-def booted(
-    platform: Mapping[str, Any], run: Mapping[str, Any], g: Guest, progress: Progress | None = None
-) -> boots.Boot | None:
-    """Return the state of this guest when its devices are ready, for one run; makes it where nobody has.
-
-    It is made from that of its kernel, which all that need the same of the image and of huge pages share on such
-    machines. ``None`` where there can be none. Whoever goes on from it releases it. Raises what ``Machine.run`` does.
-    """
-    usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
-    # A kernel has sent before it is ready, and what is behind a TAP has heard it.
-    heard = run["far"] == "tap" and run["start_at"] == "mark"
-    if not usual or heard or run["start_at"] == "never" or not paths.engine().is_file():
-        return None
-    kernel = {
-        "engine": boots.known_hash_of(paths.engine()),
-        "qemu": QEMU.folder().name,
-        "guest": GUEST.folder().name,
-        "initramfs": store.digest(g.initramfs),
-        "arguments": g.command_line,
-        "seed": run["load"]["seed"],
-        "system": platform["system"],
-    }
-    about = {
-        **kernel,
-        "command": g.settings["COMMAND"],
-        "own": store.digest(g.own),
-        **{name: platform[name] for name in SEEN_OF_PLATFORM},
-        **{name: run[name] for name in SEEN_OF_RUN},
-    }
-    alone = {
-        "platform": _without(platform, UNSEEN_OF_PLATFORM),
-        "run": {**_without(run, UNSEEN_OF_RUN), "load": _without(run["load"], UNSEEN_OF_LOAD)},
-    }
-    # The wire to another host is cut before both start.
-    boot = _state(about, alone if run["far"] != "tap" else None)
-    if boot is None:
-        return None
-    first = None
-    try:
-        if not boot.there and not boot.none:
-            # What is outside comes when the guest is there.
-            run = {**run, "far": "none", "trace_file": None}
-            first = _state({**kernel, "command": KERNEL, "functions": platforms.functions(platform)})
-            if first is not None and not first.there and not first.none:
-                Machine(platform, run, g, keeps=(first, "kernel")).run(progress)
-            if first is not None and not first.there:
-                # Nobody waits for what is not to be.
-                first.release()
-                first = None
-            Machine(platform, run, g, boot=first, keeps=(boot, "ready")).run(progress)
-    except BaseException:
-        boot.release()
-        raise
-    finally:
-        if first is not None:
-            first.release()
-    if boot.there:
-        return boot
-    boot.release()
-    return None
-
-
-def _state(about: Mapping[str, Any], alone: Mapping[str, Any] | None = None) -> boots.Boot | None:
-    try:
-        return boots.Boot(about, alone)
-    except OSError as e:
-        print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
-        return None
-
-
-def _without(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in names}
 
 
 def listen(lines: Iterable[str], progress: Progress | None, on_trial: NextTrial | None, trials: int) -> dict[str, Any]:

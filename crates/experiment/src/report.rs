@@ -143,9 +143,9 @@ pub struct RunResult {
     pub series: Option<Series>,
     /// What was executed.
     pub execution: Execution,
-    /// How late cores saw DMA writes: up to a block or a window.
+    /// How late cores saw DMA writes since the measurement began: up to a block or a window.
     pub poll_lateness_ns: Late,
-    /// How late devices saw doorbells: zero unless system.quantum is beyond the lookahead.
+    /// How late devices saw doorbells since then: zero unless system.quantum is beyond the lookahead.
     pub doorbell_lateness_ns: Late,
     /// What the guest reported.
     pub guest: GuestReport,

@@ -199,7 +199,6 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
         Some(ExecutionPoint { point, simulated_ns: s.time.ns(), instructions: s.instructions.clone(), hash })
     };
     let executed = d.executed;
-    let lateness = &d.machine.lateness;
     RunResult {
         offered_gbps: gbps(&nics.books.cohort_bytes),
         forwarded_gbps: gbps(&nics.books.cohort_returned_bytes),
@@ -227,28 +226,22 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
             simulated_ns: t.ns(),
             at: [("start", first), ("end", last)].into_iter().filter_map(point).collect(),
         },
-        poll_lateness_ns: Late { mean: mean_ns(lateness.total, lateness.writes), max: ns(lateness.max) },
-        doorbell_lateness_ns: Late { mean: mean_ns(late.total, late.count), max: ns(late.max) },
+        poll_lateness_ns: d.machine.lateness.into(),
+        doorbell_lateness_ns: late.into(),
         guest: GuestReport { status, figures: d.program.figures().to_vec() },
         warnings: warnings(run, &nics, executed.interrupts),
     }
 }
 
-fn mean_ns(total: Ps, count: u64) -> f64 {
-    if count == 0 {
-        0.0
-    } else {
-        ns(total) / count as f64
+impl From<Lateness> for Late {
+    fn from(l: Lateness) -> Self {
+        Self { mean: if l.count == 0 { 0.0 } else { ns(l.total) / l.count as f64 }, max: ns(l.max) }
     }
 }
 
 /// How late doorbells were seen, over all ports.
 fn lateness<G>(nics: &Nics<G>) -> Lateness {
-    nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), |a, b| Lateness {
-        count: a.count + b.count,
-        total: a.total + b.total,
-        max: a.max.max(b.max),
-    })
+    nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), Lateness::and)
 }
 
 fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String> {

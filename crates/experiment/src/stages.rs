@@ -365,7 +365,7 @@ impl Experiment {
         let end = if self.settings.until_end { Ps::MAX } else { measure + self.settings.duration.ps() };
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t, d));
-            d.machine.nics.nics().books.begin_measurement();
+            d.machine.begin_measurement();
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t, d));

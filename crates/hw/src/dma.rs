@@ -3,11 +3,24 @@
 //! Posted writes stay in order, so a descriptor is never visible before the payload that was sent ahead of it.
 
 use crate::memory::GuestMemory;
+use crate::requester::{Purpose, Side};
 use std::collections::VecDeque;
 use wiretime_base::Ps;
 
-/// Whose write it is: a queue of a NIC, by a number of its choice.
-pub type Stream = u32;
+/// Whose write it is: a queue of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Its direction.
+    pub side: Side,
+    /// Its number.
+    pub queue: u16,
+}
+
+impl From<Purpose> for Stream {
+    fn from(p: Purpose) -> Self {
+        Self { side: p.side, queue: p.queue }
+    }
+}
 
 /// A write under way.
 #[derive(Clone, Copy, Debug)]
@@ -120,15 +133,19 @@ mod tests {
     use super::*;
     use crate::nic::loopback::Ram;
 
+    fn stream(queue: u16) -> Stream {
+        Stream { side: Side::Receive, queue }
+    }
+
     #[test]
     fn in_order_and_cancelled_by_stream() {
         let mut ram = Ram(vec![0; 8]);
         let mut writes = DmaWrites::default();
-        assert_eq!(writes.push(Ps(20), 0, &[1, 1], 0), Ps(20));
-        assert_eq!(writes.push(Ps(10), 2, &[2, 2], 1), Ps(20), "not before the earlier one");
-        writes.push(Ps(30), 4, &[3, 3], 0);
-        writes.push(Ps(30), u64::MAX, &[9], 2);
-        writes.cancel(0);
+        assert_eq!(writes.push(Ps(20), 0, &[1, 1], stream(0)), Ps(20));
+        assert_eq!(writes.push(Ps(10), 2, &[2, 2], stream(1)), Ps(20), "not before the earlier one");
+        writes.push(Ps(30), 4, &[3, 3], stream(0));
+        writes.push(Ps(30), u64::MAX, &[9], stream(2));
+        writes.cancel(stream(0));
         assert_eq!(writes.apply(Ps(25), &mut ram), (1, Ps(5)));
         assert_eq!((writes.next_time(), ram.0.as_slice()), (Ps(30), &[0, 0, 2, 2, 0, 0, 0, 0][..]));
         writes.apply(Ps(30), &mut ram);
@@ -139,13 +156,13 @@ mod tests {
     fn whoever_takes_some_leaves_the_others_in_their_order() {
         let mut ram = Ram(vec![0; 8]);
         let mut writes = DmaWrites::default();
-        for (t, address, stream) in [(10, 0, 1), (20, 1, 2), (30, 2, 1), (40, 3, 2), (50, 4, 1)] {
-            writes.push(Ps(t), address, &[t as u8], stream);
+        for (t, address, queue) in [(10, 0, 1), (20, 1, 2), (30, 2, 1), (40, 3, 2), (50, 4, 1)] {
+            writes.push(Ps(t), address, &[t as u8], stream(queue));
         }
-        assert_eq!(writes.apply_of(Ps(45), &mut ram, |stream| stream == 2), (2, Ps(30)));
+        assert_eq!(writes.apply_of(Ps(45), &mut ram, |s| s == stream(2)), (2, Ps(30)));
         assert_eq!(ram.0, [0, 20, 0, 40, 0, 0, 0, 0]);
-        assert_eq!((writes.next_time(), writes.next_time_of(|stream| stream == 2)), (Ps(10), Ps::MAX));
-        assert_eq!(writes.apply_of(Ps(29), &mut ram, |stream| stream == 1), (1, Ps(19)));
+        assert_eq!((writes.next_time(), writes.next_time_of(|s| s == stream(2))), (Ps(10), Ps::MAX));
+        assert_eq!(writes.apply_of(Ps(29), &mut ram, |s| s == stream(1)), (1, Ps(19)));
         // Once only: what was there may have been overwritten since.
         ram.0[1] = 7;
         assert_eq!(writes.apply(Ps(60), &mut ram), (2, Ps(40)));
@@ -158,17 +175,17 @@ mod tests {
         let mut writes = DmaWrites::default();
         let room = writes.bytes.capacity();
         // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
-        writes.push_padded(Ps(1), 0, (&[], room - 1500), 0);
-        writes.push(Ps(2), 4000, &[1], 1);
+        writes.push_padded(Ps(1), 0, (&[], room - 1500), stream(0));
+        writes.push(Ps(2), 4000, &[1], stream(1));
         writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
-        for (n, stream) in [(0, 1), (1, 2), (2, 1)] {
-            writes.push(Ps(2), n * 1000, &data, stream);
+        for (n, queue) in [(0, 1), (1, 2), (2, 1)] {
+            writes.push(Ps(2), n * 1000, &data, stream(queue));
         }
         let (first, second) = writes.bytes.as_slices();
         assert!((1001..2001).contains(&first.len()) && !second.is_empty(), "the second one is cut");
-        for stream in [2, 1] {
-            writes.apply_of(Ps(2), &mut ram, |s| s == stream);
+        for queue in [2, 1] {
+            writes.apply_of(Ps(2), &mut ram, |s| s == stream(queue));
         }
         assert!(ram.0[..3000].chunks(1000).all(|piece| piece == data));
         assert_eq!(writes.bytes.capacity(), room);

@@ -5,16 +5,16 @@
 //! written by then: [`Machine::execute`], [`Machine::advance`], [`Machine::apply_writes`], [`Machine::reached`]. The machine
 //! hands doorbells and polls on, in between.
 
-mod readers;
 mod repeat;
-
-use readers::Readers;
+mod visible;
 
 pub use repeat::{Stand, Turn};
 
 use crate::core::{BlockRef, Core, MemEvent, MemKind, Walker};
-use crate::memory::{GuestMemory, MemorySystem, LINE};
-use crate::nic::{identity, shared_pages, Books, DevicePages, DmaEngine, Nic, Place, Polled, PortStats, Store};
+use crate::memory::{GuestMemory, MemorySystem};
+use crate::nic::{
+    identity, shared_pages, Books, DevicePages, DmaEngine, Lateness, Nic, Place, Polled, PortStats, Store,
+};
 use crate::params::{Platform, PortOf};
 use crate::pci::{Bar, ConfigSpace};
 use crate::requester::Side;
@@ -72,7 +72,7 @@ pub struct Nics<G> {
 }
 
 impl<G> Nics<G> {
-    /// Core `core` reads the entry at `offset` of a ring of a port that is polled, at `t`.
+    /// Core `core` reads the entry at `offset` of a ring of a port that is polled, at `t`; whether another one did before.
     pub fn polls(
         &mut self,
         memory: &mut MemorySystem,
@@ -80,9 +80,18 @@ impl<G> Nics<G> {
         ring: &Polled,
         offset: u64,
         t: Ps,
-    ) {
-        memory.polled(core, port as u16, ring.queue);
+    ) -> bool {
         self.slots[port].nic.polls(core as u16, ring, offset, t, &mut self.books);
+        memory.users.uses(core, port, (Side::Receive, ring.queue))
+    }
+
+    /// What core `core` has stored to a port's registers leaves its store buffer at `t`; whether it rings for a transmit queue for
+    /// which another one did before.
+    pub fn stores(&mut self, memory: &mut MemorySystem, (core, port): (usize, usize), store: Store, t: Ps) -> bool {
+        let Slot { nic, card, .. } = &mut self.slots[port];
+        let Some(queue) = nic.store(t, store, &mut self.cards[*card]) else { return false };
+        self.books.bursts_end(core as u16, t);
+        memory.users.uses(core, port, (Side::Transmit, queue))
     }
 
     /// Counters of a port; `queues` of them by queue.
@@ -126,33 +135,6 @@ struct Mapped {
     each_store: bool,
 }
 
-/// How late cores saw DMA writes.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // counts and picoseconds
-pub struct WriteLateness {
-    pub writes: u64,
-    pub total: Ps,
-    pub max: Ps,
-}
-
-/// Guest memory while DMA writes become visible.
-struct Seen<'a, G> {
-    guest: &'a mut G,
-    memory: &'a MemorySystem,
-    intrusions: &'a mut u64,
-}
-
-impl<G: GuestMemory> GuestMemory for Seen<'_, G> {
-    fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        self.guest.read(address, data)
-    }
-    fn write(&mut self, address: u64, data: &[u8]) -> bool {
-        let lines = address / LINE..(address.saturating_add(data.len() as u64)).div_ceil(LINE);
-        *self.intrusions += u64::from(lines.into_iter().any(|line| self.memory.is_watched(line)));
-        self.guest.write(address, data)
-    }
-}
-
 /// See the module.
 pub struct Machine<H> {
     /// By number.
@@ -161,8 +143,8 @@ pub struct Machine<H> {
     pub memory: MemorySystem,
     /// The NICs.
     pub nics: H,
-    /// How late cores saw DMA writes.
-    pub lateness: WriteLateness,
+    /// How late cores saw DMA writes since the measurement has begun.
+    pub lateness: Lateness,
     mapped: Vec<Mapped>,
     /// All device pages are in here, and all rings that are polled.
     pages: Range<u64>,
@@ -173,8 +155,6 @@ pub struct Machine<H> {
     /// When the next DMA write becomes visible, to anybody and to each core, or earlier.
     next_write: Ps,
     next_of: Vec<Ps>,
-    /// Which core has used each queue of each port last: nobody else needs what is written to it.
-    readers: Vec<Readers>,
     /// DMA writes that became visible in lines that a core watches.
     intrusions: u64,
     /// How often what is over is forgotten: no result depends on it.
@@ -208,7 +188,7 @@ impl<H: Hold> Machine<H> {
             cores: (0..cores).map(|i| Core::new(p, i)).collect(),
             memory: MemorySystem::new(p, cores),
             nics,
-            lateness: WriteLateness::default(),
+            lateness: Lateness::default(),
             mapped: vec![Mapped::default(); slots],
             pages: 0..0,
             span: 0..0,
@@ -216,11 +196,18 @@ impl<H: Hold> Machine<H> {
             placed: false,
             next_write: Ps::MAX,
             next_of: vec![Ps::MAX; cores],
-            readers: vec![Readers::default(); slots],
             intrusions: 0,
             forget_every: FORGET_EVERY,
             forgotten: Ps::ZERO,
         }
+    }
+
+    /// A measurement begins.
+    pub fn begin_measurement(&mut self) {
+        self.lateness = Lateness::default();
+        let mut nics = self.nics.nics();
+        nics.books.begin_measurement();
+        nics.slots.iter_mut().for_each(|slot| slot.nic.begin_measurement());
     }
 
     /// Finds out where BARs, device pages (where the guest accesses them as memory) and rings are, as its driver has put them.
@@ -304,23 +291,19 @@ impl<H: Hold> Machine<H> {
 
     fn polls(&mut self, index: usize, t: Ps, paddr: u64) {
         if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
-            if self.readers[slot].uses(Side::Receive, ring.queue, index) {
-                self.next_of[index] = self.next_write;
-            }
-            self.nics.nics().polls(&mut self.memory, (index, slot), ring, offset, t);
+            let anew = self.nics.nics().polls(&mut self.memory, (index, slot), ring, offset, t);
+            self.looks_at(index, anew);
         }
     }
 
     /// Hands on what core `index` has stored to devices.
     fn ring_doorbells(&mut self, index: usize) {
-        let mut nics = self.nics.nics();
-        let Nics { slots, cards, books } = &mut *nics;
+        let (mut nics, mut anew) = (self.nics.nics(), false);
         let mut stores = std::mem::take(&mut self.cores[index].device_stores);
         for s in stores.drain(..) {
             let Some((i, place)) = self.place(s.paddr) else { continue };
-            let Slot { nic, card, .. } = &mut slots[i];
             // A trapped write has noted its value already, and so has one of those that each count; of others it is the page's.
-            let deferred = nic.deferred();
+            let deferred = nics.slots[i].nic.deferred();
             let store = if let Some(k) = deferred.iter().position(|d| d.place == place) {
                 deferred.remove(k)
             } else if self.mapped[i].pages.contains(&s.paddr) {
@@ -328,14 +311,11 @@ impl<H: Hold> Machine<H> {
             } else {
                 continue;
             };
-            if let Some(queue) = nic.store(s.time, store, &mut cards[*card]) {
-                books.bursts_end(index as u16, s.time);
-                if self.readers[i].uses(Side::Transmit, queue, index) {
-                    self.next_of[index] = self.next_write;
-                }
-            }
+            anew |= nics.stores(&mut self.memory, (index, i), store, s.time);
         }
+        drop(nics);
         self.cores[index].device_stores = stores;
+        self.looks_at(index, anew);
     }
 
     /// All cores and devices stand at `t` or later: what nobody can ask for any more is forgotten, now and then.
@@ -381,75 +361,15 @@ impl<H: Hold> Machine<H> {
         }
     }
 
-    /// Applies DMA writes that are visible at `t`, which all cores have reached.
-    #[inline]
-    pub fn apply_writes(&mut self, t: Ps) {
-        if self.next_write <= t {
-            self.apply(t, None);
-        }
-    }
-
-    /// Applies those that are visible at `t`, which core `index` has reached: but for those that another core looks at, to which
-    /// they would be there too early.
-    #[inline]
-    pub fn apply_writes_of(&mut self, index: usize, t: Ps) {
-        if self.next_of[index] <= t {
-            self.apply(t, Some(index));
-        }
-    }
-
-    #[cold]
-    fn apply(&mut self, t: Ps, index: Option<usize>) {
-        let mut nics = self.nics.nics();
-        let (mut next_write, mut next_of) = (Ps::MAX, Ps::MAX);
-        for (Slot { nic, guest, .. }, readers) in nics.slots.iter_mut().zip(&self.readers) {
-            let may = |stream| index.is_none_or(|index| readers.may_see(stream, index));
-            let mut seen = Seen { guest, memory: &self.memory, intrusions: &mut self.intrusions };
-            let writes = nic.writes();
-            let before = writes.next_time_of(may);
-            let (count, total) = writes.apply_of(t, &mut seen, may);
-            next_write = next_write.min(writes.next_time());
-            next_of = next_of.min(writes.next_time_of(may));
-            self.lateness.writes += count;
-            self.lateness.total += total;
-            if count > 0 {
-                self.lateness.max = self.lateness.max.max(t - before);
-            }
-        }
-        self.next_write = next_write;
-        match index {
-            Some(index) => self.next_of[index] = next_of,
-            None => self.next_of.fill(next_write),
-        }
-    }
-
     /// When a device acts next.
     #[must_use]
     pub fn next_event(&self) -> Option<Ps> {
         self.nics.nics().slots.iter().filter_map(|s| s.nic.next_time()).min()
     }
 
-    /// When the next DMA write becomes visible; never, where none is under way.
-    #[must_use]
-    pub fn next_write(&self) -> Ps {
-        self.next_write
-    }
-
-    /// When the next one becomes visible to core `index`, or earlier.
-    #[must_use]
-    pub fn next_write_of(&self, index: usize) -> Ps {
-        self.next_of[index]
-    }
-
     /// When a device acts next, or what it has written becomes visible.
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
         self.next_event().into_iter().chain((self.next_write != Ps::MAX).then_some(self.next_write)).min()
-    }
-
-    /// Whether DMA writes are not yet visible.
-    #[must_use]
-    pub fn writes_pending(&self) -> bool {
-        self.next_write != Ps::MAX
     }
 }

@@ -25,6 +25,9 @@ pub enum Side {
     Transmit,
 }
 
+/// A queue that has none of the numbers that queues are told apart by: or no queue at all.
+pub const UNNAMED: u16 = u16::MAX;
+
 /// What a device moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {

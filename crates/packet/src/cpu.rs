@@ -116,15 +116,10 @@ impl Cpu {
     }
 
     /// A store to a device: it leaves when all that is older has, loads that have not come among it. Work goes on behind it.
-    pub fn doorbell(&mut self, host: &Host, port: usize, offset: u64, value: impl Into<u64>) {
+    pub fn doorbell(&mut self, host: &mut Host, port: usize, offset: u64, value: impl Into<u64>) {
         let t = self.clock.at(self.all_older()) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
-        let mut nics = host.nics.borrow_mut();
-        let Nics { slots, cards, books } = &mut *nics;
-        let slot = &mut slots[port];
-        if slot.nic.store(t, store, &mut cards[slot.card]).is_some() {
-            books.bursts_end(self.index as u16, t);
-        }
+        host.nics.borrow_mut().stores(&mut host.memory, (self.index, port), store, t);
     }
 
     /// It looks at entry `entry` of a ring that tells of packets.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import paths, platforms, runs, vm
+from wiretime import booting, paths, platforms, runs, vm
 from wiretime.errors import GuestError
 from wiretime.setup.guest import compile_c
 
@@ -56,7 +56,7 @@ def measure(
         guest = vm.Guest(
             settings_text, files={"opt/bench": program}, kernel_arguments=["hugepagesz=2M", f"hugepages={pages}"]
         )
-        boot = vm.booted(table, settings, guest, progress)
+        boot = booting.booted(table, settings, guest, progress)
         try:
             outcome = vm.Machine(table, settings, guest, boot=boot).run(progress)
         finally:

@@ -96,7 +96,7 @@ impl<H: Hold> Machine<H> {
         let Nics { books, .. } = &mut *nics;
         for &paddr in polled {
             if let Some((slot, ring, offset)) = look(&self.rings, paddr) {
-                self.readers[slot].uses(Side::Receive, ring.queue, i);
+                self.memory.users.uses(i, slot, (Side::Receive, ring.queue));
                 books.polled_again(slot, ring.entry_at(offset), count);
             }
         }

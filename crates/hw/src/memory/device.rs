@@ -2,7 +2,7 @@
 
 use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::crossbar::Entry;
-use super::{Level, MemorySystem, LINE};
+use super::{lines, Level, MemorySystem};
 use crate::params::{Beyond, DeviceReads};
 use crate::requester::{DmaRequester, Requester};
 use wiretime_base::Ps;
@@ -14,7 +14,7 @@ impl MemorySystem {
     /// A device writes `length` bytes at `address`, arriving at `t`; returns when all are visible to cores.
     pub fn dma_write(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
         let ways = (self.dca_policy)(by, self.shared.dca_ways);
-        let stashes = self.pollers.target(by);
+        let stashes = self.users.stashes(self.stash, by);
         let mut visible = t;
         for line in lines(address, length) {
             self.shared.stats.dma_writes += 1;
@@ -113,13 +113,9 @@ impl MemorySystem {
     }
 }
 
-fn lines(address: u64, length: u64) -> std::ops::RangeInclusive<u64> {
-    let last = address.saturating_add(length.max(1) - 1) / LINE;
-    address / LINE..=last
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::LINE;
     use super::*;
     use crate::params::{Inclusion, Platform, Stash};
     use crate::requester::{CoreAccess, Moves, Purpose, Side};
@@ -289,7 +285,7 @@ mod tests {
             let (_, mut p) = system(ways);
             p.llc.stash = stash;
             let mut m = MemorySystem::new(&p, 2);
-            m.polled(1, BY.device, 0);
+            m.users.uses(1, BY.device.into(), (Side::Receive, 0));
             let completions = DmaRequester { purpose: Purpose { moves: Moves::Completions, ..BY.purpose }, ..BY };
             for (n, (by, level)) in [(BY, payload), (completions, completion)].into_iter().enumerate() {
                 let address = ADDRESS + n as u64 * 4096;

@@ -2,7 +2,7 @@
 //!
 //! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
 //! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `contention`: lines that cores fight for.
-//! - `device`: DMA; `share`: how much of the LLC it may have; `pollers`: whose L2 it is stashed in.
+//! - `device`: DMA; `share`: how much of the LLC it may have; `users`: whose L2 it is stashed in.
 //! - `object`: what lines hold.
 
 mod cache;
@@ -14,21 +14,21 @@ mod marks;
 mod mesh;
 mod mshr;
 mod object;
-mod pollers;
 mod prefetch;
 mod private;
 mod share;
 mod shared;
 mod streaming;
+mod users;
 
 pub use dram::{Dram, DramStats};
 pub use object::{Object, ObjectStats, Objects};
 pub use private::PrivateStats;
 pub use shared::MemoryStats;
+pub use users::QueueUsers;
 
-use crate::params::Platform;
+use crate::params::{Platform, Stash};
 use crate::requester::DmaRequester;
-use pollers::Pollers;
 use private::Private;
 use shared::LastLevel;
 use wiretime_base::stats::StatGroup;
@@ -36,6 +36,11 @@ use wiretime_base::{Clock, Cycles, Ps};
 
 /// Bytes of a cache line, everywhere.
 pub const LINE: u64 = 64;
+
+/// The lines that so many bytes lie in; of none, that where they would be.
+pub(crate) fn lines(address: u64, bytes: u64) -> std::ops::RangeInclusive<u64> {
+    address / LINE..=address.saturating_add(bytes.max(1) - 1) / LINE
+}
 
 /// Lines of the smallest page.
 const PAGE_LINES: u64 = 64;
@@ -124,7 +129,9 @@ pub struct MemorySystem {
     l2_latency: Cycles,
     l2_inclusive: bool,
     dca_policy: DcaPolicy,
-    pollers: Pollers,
+    stash: Stash,
+    /// Which core uses which queue of a device.
+    pub users: QueueUsers,
     /// What lines hold.
     pub objects: Objects,
 }
@@ -141,15 +148,10 @@ impl MemorySystem {
             l2_latency: p.l2.latency.into(),
             l2_inclusive: p.l2.inclusion == crate::params::Inclusion::Inclusive,
             dca_policy: |_, ways| ways,
-            pollers: Pollers::new(p.llc.stash),
+            stash: p.llc.stash,
+            users: QueueUsers::default(),
             objects: Objects::default(),
         }
-    }
-
-    /// Core `i` polls a queue of a device.
-    #[inline]
-    pub fn polled(&mut self, i: usize, device: u16, queue: u16) {
-        self.pollers.polled(i, device, queue);
     }
 
     /// Whose writes go to how many of the LLC's ways: all of them to the platform's, unless said otherwise here.

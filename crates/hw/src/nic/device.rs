@@ -4,12 +4,12 @@
 //! its own events; through [`Io`] it moves memory, sends frames, sets timers and tells what it does. It knows no engine, no
 //! wire and no book. One file that implements [`Device`] is a whole NIC.
 
-use super::blocks::dma_engine::{stream, DmaEngine};
+use super::blocks::dma_engine::DmaEngine;
 use super::mac::Mac;
 use super::notice::{Notice, Notices};
 use super::port::Event;
 use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
-use crate::dma::DmaWrites;
+use crate::dma::{DmaWrites, Stream};
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::requester::{DmaRequester, Purpose, Side};
 use crate::wire::Packet;
@@ -40,13 +40,10 @@ pub struct Store {
 pub struct Rung<E> {
     /// What happens when it arrives at the device.
     pub event: E,
-    /// It hands packets of this transmit queue over to be sent: whoever stored it has ended its burst. [`UNNAMED`] where the
+    /// It hands packets of this transmit queue over to be sent: whoever stored it has ended its burst. [`crate::requester::UNNAMED`] where the
     /// queue has no number yet.
     pub sends: Option<u16>,
 }
-
-/// What has no queue, or one that is not known by a number.
-pub const UNNAMED: u16 = u16::MAX;
 
 /// A ring that software looks at for received packets, or a piece of one that lies in several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +191,7 @@ impl<E: Copy + Ordered> Effects<'_, E> {
 
     /// What a queue has on its way to memory is not written any more.
     pub fn cancel_writes(&mut self, side: Side, queue: u16) {
-        self.writes.cancel(stream(side, queue));
+        self.writes.cancel(Stream { side, queue });
     }
 
     /// Nor is anything else: the device is reset.
@@ -248,7 +245,7 @@ impl<E, G> Io<'_, E, G> {
     pub fn write(&mut self, t: Ps, address: u64, data: &[u8], purpose: Purpose) -> (Ps, Ps) {
         let place = (address, data.len() as u64);
         let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
-        (left, self.effects.writes.push(visible, address, data, purpose.stream()))
+        (left, self.effects.writes.push(visible, address, data, purpose.into()))
     }
 
     /// Writes two pieces, the second behind the first, that cores see at once; when the last byte has left, and that time.
@@ -259,7 +256,7 @@ impl<E, G> Io<'_, E, G> {
             (left, visible) = self.engine.write(left, place, self.asks(purpose), self.memory, self.effects.told);
         }
         for (address, data) in pieces {
-            visible = self.effects.writes.push(visible, address, data, purpose.stream());
+            visible = self.effects.writes.push(visible, address, data, purpose.into());
         }
         (left, visible)
     }
@@ -277,7 +274,7 @@ impl<E, G> Io<'_, E, G> {
         let frame = self.mac.frame(packet);
         let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
         let data = (data, part.len() - data.len());
-        (left, self.effects.writes.push_padded(visible, address, data, purpose.stream()))
+        (left, self.effects.writes.push_padded(visible, address, data, purpose.into()))
     }
 }
 

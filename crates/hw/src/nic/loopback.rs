@@ -168,7 +168,9 @@ impl Host {
         let size = u64::from(self.ring) * DESCRIPTOR;
         for look in 0..taken + u32::from(taken < burst) {
             let offset = (from - RX_RING + u64::from(look) * DESCRIPTOR) % size;
-            polled.iter().for_each(|ring| nics.polls(&mut self.machine.memory, (0, 0), ring, offset, now));
+            for ring in &polled {
+                nics.polls(&mut self.machine.memory, (0, 0), ring, offset, now);
+            }
         }
         let Nics { slots, cards, books } = nics;
         if taken > 0 {

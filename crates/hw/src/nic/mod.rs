@@ -40,7 +40,7 @@ pub use books::{
     BookSettings, Books, Counts, DriverStats, DropClasses, DropState, Fate, FlowCounts, Hop, Ledger, Record, Which,
     FLOWS_TOLD,
 };
-pub use device::{Device, Place, Polled, Store, UNNAMED};
+pub use device::{Device, Place, Polled, Store};
 pub use devices::{identity, shared_pages};
 pub use mac::Mac;
 pub use pages::{DevicePages, LocalPages, SharedRegisters};

@@ -4,28 +4,13 @@
 //!
 //! Left out: separate engines for descriptors and data, priorities between them.
 
-use crate::dma::Stream;
 use crate::io::{Io as IoPath, IoStats};
-use crate::memory::{MemorySystem, Object, LINE};
+use crate::memory::{lines, MemorySystem, Object};
 use crate::nic::notice::{Notice, Notices};
 use crate::params::{self, Platform};
-use crate::requester::{DmaRequester, Moves, Purpose, Side};
+use crate::requester::{DmaRequester, Moves, Purpose};
 use std::ops::Range;
 use wiretime_base::{Calendar, Ps, Return, Window};
-
-/// The stream of a queue's DMA writes.
-#[must_use]
-pub fn stream(side: Side, queue: u16) -> Stream {
-    (side as Stream) << 16 | Stream::from(queue)
-}
-
-impl Purpose {
-    /// The stream of writes of its queue.
-    #[must_use]
-    pub fn stream(self) -> Stream {
-        stream(self.side, self.queue)
-    }
-}
 
 /// The engine of one card.
 pub struct DmaEngine {
@@ -104,7 +89,7 @@ impl DmaEngine {
         let mut begin = self.reads.ready(t, 1);
         let takes = match by.purpose.moves {
             Moves::Payload => self.read_time,
-            _ => self.line_time * ((address % LINE + bytes).div_ceil(LINE)),
+            _ => self.line_time * lines(address, bytes).count() as u64,
         };
         if takes > Ps::ZERO {
             begin = self.begins.reserve(begin, takes);
@@ -142,6 +127,7 @@ fn transfer(write: bool, p: Purpose, bytes: u64, until: Ps) -> Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requester::Side;
     use crate::testing::platform;
 
     /// When each of two hundred reads at once of so many bytes is there, by an engine that takes longer than link and caches do.

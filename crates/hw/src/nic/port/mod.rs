@@ -72,14 +72,29 @@ pub struct Lateness {
     pub max: Ps,
 }
 
+impl Lateness {
+    /// So many more were late by `total` together, the worst of them by `max`.
+    pub fn note(&mut self, count: u64, total: Ps, max: Ps) {
+        *self = self.and(Self { count, total, max });
+    }
+
+    /// Of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { count: self.count + other.count, total: self.total + other.total, max: self.max.max(other.max) }
+    }
+}
+
 /// A port as whoever drives the machine sees it, whatever its device.
 pub trait Nic<G> {
     /// Writes that cores do not see yet.
     fn writes(&mut self) -> &mut DmaWrites;
     /// Writes outside guest memory, ignored as a root complex would.
     fn refused_writes(&self) -> u64;
-    /// How late doorbells were seen.
+    /// How late doorbells were seen since the measurement has begun.
     fn late(&self) -> Lateness;
+    /// A measurement begins.
+    fn begin_measurement(&mut self);
 
     /// The guest reads a BAR.
     fn read(&mut self, place: Place, data: &mut [u8]);
@@ -329,9 +344,7 @@ impl<D: Device> Port<D> {
         let due = engine.register_write(t, self.index as u16);
         let arrives = due.max(self.now);
         // The device has been simulated past it: only where windows are longer than the lookahead.
-        self.late.count += 1;
-        self.late.total += arrives - due;
-        self.late.max = self.late.max.max(arrives - due);
+        self.late.note(1, arrives - due, arrives - due);
         self.events.push(arrives, Event::Device(event));
     }
 }
@@ -345,6 +358,9 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     }
     fn late(&self) -> Lateness {
         self.late
+    }
+    fn begin_measurement(&mut self) {
+        self.late = Lateness::default();
     }
 
     fn read(&mut self, place: Place, data: &mut [u8]) {

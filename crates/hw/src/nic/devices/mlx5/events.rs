@@ -6,9 +6,9 @@ use super::fields::place;
 use super::objects::State;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
-use crate::nic::device::{Io, UNNAMED};
+use crate::nic::device::Io;
 use crate::nic::notice::Notice;
-use crate::requester::{Moves, Purpose, Side};
+use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use wiretime_base::Ps;
 
 /// Bytes of an entry that are written.

@@ -16,9 +16,9 @@ use super::steering::headers;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
-use crate::nic::device::{Io, UNNAMED};
+use crate::nic::device::Io;
 use crate::nic::notice::{Notice, Refusal};
-use crate::requester::{Moves, Purpose, Side};
+use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use crate::wire::{Packet, FCS};
 use wiretime_base::Ps;
 

@@ -12,9 +12,9 @@ use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
-use crate::nic::device::{Io, UNNAMED};
+use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
-use crate::requester::{Moves, Purpose, Side};
+use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use wiretime_base::Ps;
 
 /// Bytes of a block, and the most that a request has of them.
