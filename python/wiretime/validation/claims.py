@@ -177,7 +177,7 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules:
         studies=rule.studies,
         simulated=rule.simulated.format(**named),
         agrees=limits,
-        holds=rule.holds,
+        holds=rule.holds.format(**named),
         grid=rule.grid,
         earlier=[e.model_copy(update={"simulated": e.simulated.format(**named)}) for e in rule.earlier],
         cause=rule.cause,
