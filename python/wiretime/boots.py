@@ -9,6 +9,7 @@ and none goes that is in use.
 from __future__ import annotations
 
 import contextlib
+import copy
 import fcntl
 import functools
 import json
@@ -129,9 +130,13 @@ class Boot:
     def keep(self, state: Any, console: bytes, qemu: Monitor) -> None:
         """Keep the state: the engine's, or none where there can be none; from then on others may go on from it, too."""
         if self._alone is not None and state is not None and not state["quiet"]:
-            self._keep(None, b"", qemu)
-            self.release()
-            self._open_alone()
+            # Who waits for the one is not to find the other free, and boot the same again.
+            general = copy.copy(self)
+            try:
+                self._open_alone()
+                general._keep(None, b"", qemu)
+            finally:
+                general.release()
             if self.there:
                 return
         self._keep(state, console, qemu)
@@ -239,8 +244,10 @@ def prune(most: int | None = None) -> int:
             gone += _remove(entry.path)
     # What a killed process left half made.
     for path in folder().glob(f"{NEW}*"):
-        if time.time() - path.stat().st_mtime > LEFT_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+        # Of a process that lives it may be a state by now.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
     return gone
 
 

@@ -296,6 +296,18 @@ impl<H: Hold> Machine<H> {
         }
     }
 
+    /// Core `index` reads the entry at `offset` of a ring of port `port`, at `t`.
+    pub fn polls_ring(&mut self, (index, port): (usize, usize), ring: &Polled, offset: u64, t: Ps) {
+        let anew = self.nics.nics().polls(&mut self.memory, (index, port), ring, offset, t);
+        self.looks_at(index, anew);
+    }
+
+    /// What core `index` has stored to registers of port `port` leaves its store buffer at `t`.
+    pub fn stores(&mut self, (index, port): (usize, usize), store: Store, t: Ps) {
+        let anew = self.nics.nics().stores(&mut self.memory, (index, port), store, t);
+        self.looks_at(index, anew);
+    }
+
     /// Hands on what core `index` has stored to devices.
     fn ring_doorbells(&mut self, index: usize) {
         let (mut nics, mut anew) = (self.nics.nics(), false);

@@ -119,13 +119,13 @@ impl Cpu {
     pub fn doorbell(&mut self, host: &mut Host, port: usize, offset: u64, value: impl Into<u64>) {
         let t = self.clock.at(self.all_older()) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
-        host.nics.borrow_mut().stores(&mut host.memory, (self.index, port), store, t);
+        host.stores((self.index, port), store, t);
     }
 
     /// It looks at entry `entry` of a ring that tells of packets.
     pub fn polls(&self, host: &mut Host, port: usize, ring: &Polled, entry: u32) {
         let offset = u64::from(entry) * u64::from(ring.entry);
-        host.nics.borrow_mut().polls(&mut host.memory, (self.index, port), ring, offset, self.time());
+        host.polls_ring((self.index, port), ring, offset, self.time());
     }
 
     /// It has looked at the same entry so many times more.

@@ -1,4 +1,4 @@
-//! Misses in flight, and the cycles of a cache's data port. Requests come in any order of time.
+//! Misses in flight of a private cache, and the cycles of a cache's data port. Requests come in any order of time.
 
 use wiretime_base::{Calendar, Cycles, Time};
 

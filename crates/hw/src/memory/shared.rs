@@ -9,13 +9,12 @@ use super::contention::Contention;
 use super::crossbar::{Crossbar, Entry};
 use super::dram::Dram;
 use super::mesh::Mesh;
-use super::mshr::Mshrs;
 use super::share::Share;
 use super::{Level, MemorySystem};
 use crate::params::{DeviceReads, Inclusion, Platform};
 use crate::requester::{CoreAccess, Requester};
 use rustc_hash::FxHashMap;
-use wiretime_base::{stats, Calendar, Ps};
+use wiretime_base::{stats, Calendar, Ps, Return, Window};
 
 stats! {
     /// What is shared.
@@ -51,7 +50,8 @@ pub(super) struct LastLevel {
     pub llc: Cache<Ps>,
     banks: Vec<Calendar<Ps>>,
     pub crossbar: Crossbar,
-    mshrs: Mshrs<Ps>,
+    /// Of misses of all cores, whichever is timed first.
+    mshrs: Window<Ps>,
     pub dram: Dram,
     /// Something has been booked since what is over was last forgotten.
     booked: bool,
@@ -77,7 +77,7 @@ impl LastLevel {
             llc: cache(p.llc.size.bytes(), p.llc.ways, p.llc.replacement),
             banks: (0..p.llc.banks).map(|_| Calendar::default()).collect(),
             crossbar: Crossbar::new(p.llc.crossbar_request.ps(), p.llc.crossbar_line.ps(), p.llc.io_cache),
-            mshrs: Mshrs::new(p.llc.mshrs),
+            mshrs: Window::new(p.llc.mshrs.into(), Return::AnyOrder),
             dram: Dram::new(&p.dram),
             booked: false,
             mesh: Mesh::new(p, cores),
@@ -154,6 +154,7 @@ impl LastLevel {
             return;
         }
         self.banks.iter_mut().for_each(|bank| bank.reached(t));
+        self.mshrs.reached(t);
         self.crossbar.reached(t);
         self.dram.reached(t);
     }
@@ -253,10 +254,10 @@ impl MemorySystem {
         self.objects.missed(line, who == CoreAccess::Fetch, true);
         let s = &mut self.shared;
         let looked = t + s.latency(i, line);
-        let start = s.mshrs.ready(looked);
+        let start = s.mshrs.ready(looked, 1);
         s.stats.llc_mshr_full_ps += (start - looked).0;
         let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });
-        s.mshrs.hold(looked, arrives);
+        s.mshrs.hold(looked, arrives, 1);
         if !s.exclusive() {
             self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
         }
@@ -431,6 +432,17 @@ mod tests {
         let first = ends[0].min(ends[1]);
         assert_eq!(Ps(m.stats().llc_mshr_full_ps), first - QUIET - p.llc.latency.ps());
         assert!(ends[2] > first + p.dram.t_cl.ps());
+    }
+
+    #[test]
+    fn misses_of_a_core_that_is_ahead_hold_up_no_earlier_one() {
+        let (mut m, _) = system(4, |p| p.llc.mshrs = 2);
+        let ahead = QUIET + Ps::from_ns(50);
+        (0..3).for_each(|i| _ = m.llc_access(i, LINE + i as u64, ahead, CoreAccess::Load));
+        let late = m.stats().llc_mshr_full_ps;
+        let (alone, _, _) = system(4, |p| p.llc.mshrs = 2).0.llc_access(3, LINE + 3, QUIET, CoreAccess::Load);
+        assert_eq!(m.llc_access(3, LINE + 3, QUIET, CoreAccess::Load).0, alone);
+        assert!(late > 0 && m.stats().llc_mshr_full_ps == late);
     }
 
     #[test]

@@ -232,16 +232,19 @@ impl Cable {
             }
         }
         let own = self.draft.packet;
+        let departs = if self.wanted == Ps::MAX { Ps::MAX } else { self.line.free(self.wanted) };
+        // What the end of the load keeps back holds up no answer.
+        let over = departs >= self.pulls_end;
         self.next = match self.answers.front() {
-            Some((ready, bytes)) if *ready <= self.wanted => Packet {
+            Some((ready, bytes)) if over || *ready <= self.wanted => Packet {
                 id: (u64::from(self.port) | ANSWER) << ID_BITS | self.answered,
                 departed: self.line.free(*ready),
                 length: bytes.len() as u32 + FCS,
                 flow: 0,
                 kind: Kind::Answer,
             },
-            _ if self.wanted == Ps::MAX => Packet { departed: Ps::MAX, ..own },
-            _ => Packet { departed: self.line.free(self.wanted), ..own },
+            _ if over => Packet { departed: Ps::MAX, ..own },
+            _ => Packet { departed: departs, ..own },
         };
     }
 
@@ -360,6 +363,7 @@ impl Cable {
         self.pulls_end = t;
         self.end.finish();
         self.work(t);
+        self.decide();
     }
 
     /// Whether a client has not finished yet.
@@ -568,7 +572,18 @@ mod tests {
         assert!(quiet.exhausted() && matches!(quiet.end(), Ends::Listener(_)));
         assert!(quiet.asked(&solicitation(&quiet), Ps(1000)));
         assert_eq!((quiet.next().kind, quiet.next().departed), (Kind::Answer, Ps(1000)));
-        (l.packets, l.far) = (None, true);
+        // What has not left when the load ends stays, and holds up no answer.
+        l.packets = None;
+        let mut loaded = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
+        loaded.start_at(Ps(7));
+        loaded.advance(Ps(7));
+        let left = loaded.next().departed;
+        loaded.finish(left);
+        assert!(left < Ps::MAX && loaded.next().departed == Ps::MAX);
+        let later = left + Ps::from_ms(1);
+        assert!(loaded.asked(&solicitation(&loaded), later));
+        assert_eq!((loaded.next().kind, loaded.next().departed), (Kind::Answer, later));
+        l.far = true;
         let mut host = Cable::new(&l, 0, ("100Gbps".parse().unwrap(), 20), [2; 6]).unwrap();
         host.start_at(Ps(7));
         assert!(!host.exhausted() && !host.asked(&solicitation(&host), Ps(1000)));

@@ -83,6 +83,9 @@ impl IperfLoad {
             let allowed = format!("one over UDP, of {} to {} B", DATAGRAM.start(), DATAGRAM.end());
             return Err(Invalid::new("iperf", found, allowed));
         }
+        if self.length == 0 {
+            return Err(Invalid::new("iperf: length", self.length, "above zero"));
+        }
         let window = self.window.bytes();
         if !(1 << 14..=1 << 28).contains(&window) {
             return Err(Invalid::new("iperf: window", self.window, "allowed are 16KiB to 256MiB"));

@@ -6,6 +6,7 @@ use super::chaos::{platform, seeds, Random, MAC};
 use wiretime_base::Ps;
 use wiretime_hw::nic::Place;
 use wiretime_hw::params::Mlx5;
+use wiretime_hw::wire::{Block, Cable, Load, Play, Source, TraceClock};
 
 #[test]
 fn driven_as_it_should_be_it_receives_sends_and_tells() {
@@ -165,6 +166,40 @@ fn packets_that_wait_for_the_link_share_an_entry() {
     assert!(h.stats().io.memory_writes - before < 2 * packets, "two writes for each that is alone");
     h.pass(Ps::from_us(5));
     assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
+}
+
+/// Frames of a trace, each of its own bytes.
+struct Frames(u8);
+
+impl Source for Frames {
+    fn fill(&mut self, block: &mut Block) {
+        for n in self.0..1 << LOG {
+            block.push(Ps(u64::from(n)), &[n; 80], &[], 80);
+        }
+        self.0 = 1 << LOG;
+    }
+    fn rewind(&mut self) {
+        self.0 = 0;
+    }
+}
+
+/// Frames that wait in the buffer keep their bytes, whatever arrives behind them.
+#[test]
+fn frames_that_wait_are_delivered_as_they_came() {
+    let p = platform();
+    let play = Play { clock: TraceClock::Captured { millionths: 1_000_000 }, loops: 1, mean_length: 84.0 };
+    let load = Load { play: Some(play), ..Load::default() };
+    let mut cable = Cable::new(&load, 0, (p.link[0].rate, p.link[0].gap_bytes), MAC).expect("a load");
+    cable.set_source(Box::new(Frames(0)));
+    let mut h = Host::at(p, cable, usual());
+    h.set_up();
+    h.post(0, 1 << LOG);
+    // Some requests are here, the others have to be fetched meanwhile.
+    h.pass(Ps::from_us(10));
+    h.port.start_traffic(h.now, &mut h.books);
+    h.pass(Ps::from_us(20));
+    let last: Vec<u8> = (0..1 << LOG).map(|n| h.ram.bytes[(BUFFERS + 2048 * n) as usize + 79]).collect();
+    assert_eq!(last, (0..1 << LOG).collect::<Vec<u8>>());
 }
 
 /// Found by fuzzing: what a queue had received was forgotten when it was reset, and the ledger did not balance.

@@ -32,9 +32,9 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What devices have written by the core's time is there.
+    /// What devices have written for the core by its time is there.
     pub fn look(&mut self) {
-        self.host.apply_writes(self.cpu.time());
+        self.host.apply_writes_of(self.cpu.index, self.cpu.time());
     }
 
     /// The first lines of a buffer's record are read.

@@ -145,7 +145,8 @@ impl<D> Fetcher<D> {
             return None;
         }
         let index = self.fetch % entries;
-        let room = self.capacity.saturating_sub(self.held.len()) as u32;
+        // What a packet needs at once finds room, however little is kept otherwise.
+        let room = self.capacity.max(needed as usize).saturating_sub(self.held.len()) as u32;
         let posted = self.unfetched(entries);
         let count = posted.min(room).min(entries - index);
         if count == 0 || posted < t.host && self.held.len() as u32 >= needed.max(1) {

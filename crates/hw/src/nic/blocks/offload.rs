@@ -1,5 +1,7 @@
 //! Checksum insertion and TCP segmentation (SDM sections 3.4 to 3.6): bytes in, frames out.
 
+use super::checks::sum;
+
 /// The longest packet that descriptors may build up; beyond it the hardware's counters are undefined, ours drop it.
 pub const PACKET_MAX: usize = 256 << 10;
 
@@ -46,20 +48,6 @@ pub struct Offload {
     pub context: Context,
 }
 
-fn sum(data: &[u8], mut total: u32) -> u32 {
-    for pair in data.chunks(2) {
-        total += u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&b| u32::from(b));
-    }
-    total
-}
-
-fn fold(mut total: u32) -> u16 {
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total as u16
-}
-
 /// Sums from `start` to `end` inclusive (0: to the end), the field's own content included, and stores the complement.
 fn insert_checksum(frame: &mut [u8], [start, offset, end]: [u16; 3], udp: bool) {
     let (start, offset) = (usize::from(start), usize::from(offset));
@@ -67,7 +55,7 @@ fn insert_checksum(frame: &mut [u8], [start, offset, end]: [u16; 3], udp: bool) 
     if start >= end || offset + 2 > frame.len() {
         return;
     }
-    let mut value = !fold(sum(&frame[start..end], 0));
+    let mut value = !sum(&frame[start..end], 0);
     if udp && value == 0 {
         value = 0xffff;
     }
@@ -141,7 +129,7 @@ fn segments(packet: &[u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: impl Fn
         }
         // The seed lacks the length, which differs by segment.
         let seed = usize::from(c.l4[1]);
-        let seeded = fold(u32::from(get16(scratch, seed)) + l4_length as u32);
+        let seeded = sum(&(l4_length as u32).to_be_bytes(), get16(scratch, seed));
         put16(scratch, seed, seeded);
         if o.wants.l4 {
             insert_checksum(scratch, c.l4, !c.tcp);
@@ -169,7 +157,7 @@ mod tests {
         p[38..42].copy_from_slice(&1000u32.to_be_bytes());
         p[46] = 0x50;
         p[47] = 0x99; // FIN, PSH, ACK, CWR
-        let seed = fold(sum(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 6], 0));
+        let seed = sum(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 6], 0);
         p[50..52].copy_from_slice(&seed.to_be_bytes());
         for (i, b) in p[54..].iter_mut().enumerate() {
             *b = i as u8;
@@ -195,9 +183,9 @@ mod tests {
         assert!(frames(&mut p, &o, &mut Vec::new(), |f| out.push(f.to_vec())));
         assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [1054, 1054, 554]);
         for (k, f) in out.iter().enumerate() {
-            assert_eq!(fold(sum(&f[14..34], 0)), 0xffff, "IP checksum of segment {k}");
-            let pseudo = sum(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 6], (f.len() - 34) as u32);
-            assert_eq!(fold(sum(&f[34..], pseudo)), 0xffff, "TCP checksum of segment {k}");
+            assert_eq!(sum(&f[14..34], 0), 0xffff, "IP checksum of segment {k}");
+            let pseudo = sum(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 6], (f.len() - 34) as u16);
+            assert_eq!(sum(&f[34..], pseudo), 0xffff, "TCP checksum of segment {k}");
             assert_eq!(get16(f, 16) as usize, f.len() - 14);
             assert_eq!(get16(f, 18), 7 + k as u16);
             assert_eq!(f[47] & 9, if k == 2 { 9 } else { 0 });

@@ -217,13 +217,6 @@ impl Books {
         self.mail.push((port, id, t));
     }
 
-    /// Packets that came in by queue `from` of port `port` leave by `to`.
-    pub fn fed(&mut self, port: usize, from: u16, to: TxQueueId) {
-        if let Some(entry) = self.feeds.get_mut(port).and_then(|p| p.get_mut(usize::from(from))) {
-            *entry = Some(to);
-        }
-    }
-
     /// Whether the transmit ring is full that packets of this receive queue go to.
     fn tx_full_behind(&self, port: usize, queue: u16) -> bool {
         let to = self.feeds.get(port).and_then(|p| p.get(usize::from(queue)).copied()).flatten();

@@ -9,7 +9,7 @@ use wiretime_hw::nic::devices::{self, queues};
 use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place};
 use wiretime_hw::nic::{Books, PortStats};
 use wiretime_hw::params::{Interface, Mlx5, Platform};
-use wiretime_hw::wire::{Recognition, Sink};
+use wiretime_hw::wire::{Cable, Recognition, Sink};
 
 /// Where things are in memory: the command queue, mailboxes, rings, records, buffers.
 pub const COMMANDS: u64 = 0x1000;
@@ -63,11 +63,17 @@ impl Host {
     }
 
     /// Of a card with these parameters.
-    pub fn of_card(mut p: Platform, (seed, rate): (u64, &str), card: Mlx5) -> Self {
+    pub fn of_card(p: Platform, (seed, rate): (u64, &str), card: Mlx5) -> Self {
+        let cable = cable(&p, seed, rate);
+        Self::at(p, cable, card)
+    }
+
+    /// At the end of this cable.
+    pub fn at(mut p: Platform, cable: Cable, card: Mlx5) -> Self {
         p.nic[0].interface = Interface::Connectx6Dx;
         p.nic[0].mlx5 = Some(card);
         let pages = LocalPages::new(shared_pages(Interface::Connectx6Dx).range);
-        let port = devices::port(&p, 0, (MAC, pages), cable(&p, seed, rate));
+        let port = devices::port(&p, 0, (MAC, pages), cable);
         let settings = BookSettings {
             forwards: true,
             copies: false,

@@ -73,8 +73,8 @@ pub struct Receive {
     pub queues: Vec<RxQueue>,
     /// A payload has the link.
     pub sending: bool,
-    /// Frames on the link or in the pipeline.
-    pub in_flight: VecDeque<Stored>,
+    /// Frames on the link or in the pipeline, each for a life of its queue.
+    pub in_flight: VecDeque<(Stored, u32)>,
     /// Their buffers, in order: address and length, and whether it is its frame's last.
     pub parts: VecDeque<Filled>,
     /// Resets so far: what is under way of an earlier life is void.

@@ -172,7 +172,8 @@ impl<C: Controller> Intel<C> {
             self.receive.parts.push_back(Filled { completion, packet: packet.id });
             sent = sent.max(left);
         }
-        self.receive.in_flight.push_back(frame);
+        let epoch = self.receive.queues[usize::from(steering.queue)].ring.epoch;
+        self.receive.in_flight.push_back((frame, epoch));
         let life = self.receive.life;
         // The pipeline delays a packet, it does not occupy the link.
         io.at(sent - self.packet_latency, Due::RxNext { life });
@@ -180,19 +181,24 @@ impl<C: Controller> Intel<C> {
     }
 
     pub(super) fn receive_sent<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
-        let Some(Stored { packet, steering, destination }) = self.receive.in_flight.pop_front() else { return };
+        let Some((stored, epoch)) = self.receive.in_flight.pop_front() else { return };
+        let Stored { packet, steering, destination } = stored;
         let queue = steering.queue;
         self.release(t, packet.length, io);
         io.tell(t, Notice::Fifo { bytes: self.receive.fifo.used() });
         self.receive.counted.delivered += 1;
         self.registers.count_received(queue, &destination, packet.length);
         let buffer = self.receive.parts.front().map_or(0, |p| p.completion.buffer);
-        io.tell(t, Notice::Delivered { id: packet.id, queue, buffer });
         let q = &mut self.receive.queues[usize::from(queue)];
-        q.stats.delivered += 1;
-        // A queue that has gone off meanwhile has forgotten the frame.
-        let forgotten = q.in_flight == 0;
-        q.in_flight = q.in_flight.saturating_sub(1);
+        // A queue that has gone off meanwhile has forgotten the frame, and what was written of it.
+        let forgotten = q.ring.epoch != epoch;
+        if forgotten {
+            io.tell(t, Notice::Lost { id: packet.id });
+        } else {
+            io.tell(t, Notice::Delivered { id: packet.id, queue, buffer });
+            q.stats.delivered += 1;
+            q.in_flight = q.in_flight.saturating_sub(1);
+        }
         while let Some(part) = self.receive.parts.pop_front() {
             let last = part.completion.last;
             if !forgotten {

@@ -41,6 +41,7 @@ impl<C: Controller> Intel<C> {
 
     fn start_over(&mut self, fx: &mut Effects<'_, Due>) {
         self.moderation.reset();
+        self.messages = 0;
         self.life = self.life.wrapping_add(1);
         self.receive.reset(fx);
         self.transmit.reset();

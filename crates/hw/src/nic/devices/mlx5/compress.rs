@@ -52,7 +52,7 @@ impl Tells {
 /// A received packet whose completion is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
-    pub lane: Option<u16>,
+    pub queue: u16,
     pub id: u64,
 }
 
@@ -73,7 +73,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(tells: Tells, purpose: Purpose) -> Self {
-        let nobody = Told { lane: None, id: 0 };
+        let nobody = Told { queue: 0, id: 0 };
         Self {
             tells,
             title: [0; ENTRY],
@@ -167,12 +167,11 @@ impl Mlx5 {
         purpose: Purpose,
         io: &mut Io<'_, Due, G>,
     ) {
-        match (self.complete(t, number, entry, purpose, io), told.lane) {
-            (Some((visible, index)), Some(queue)) => {
-                io.tell(visible, Notice::Completed { queue, entry: index, packet: Some(told.id) });
+        match self.complete(t, number, entry, purpose, io) {
+            Some((visible, entry)) => {
+                io.tell(visible, Notice::Completed { queue: told.queue, entry, packet: Some(told.id) });
             }
-            (None, _) => self.lost_completion(t, number, io),
-            _ => {}
+            None => self.lost_completion(t, number, io),
         }
     }
 
@@ -217,9 +216,7 @@ impl Mlx5 {
         let (_, visible) = io.write_both(t, [(list_at, &list[..count * 8]), (title_at, &title)], purpose);
         // It does not go over the ring's end.
         for (entry, told) in (entry..).zip(&packets[..count]) {
-            if let Some(queue) = told.lane {
-                io.tell(visible, Notice::Completed { queue, entry, packet: Some(told.id) });
-            }
+            io.tell(visible, Notice::Completed { queue: told.queue, entry, packet: Some(told.id) });
         }
         self.report(t, number, io);
     }

@@ -12,6 +12,7 @@ use super::steering::Refused;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
+use crate::nic::notice::Notice;
 use crate::requester::Moves;
 use wiretime_base::Ps;
 
@@ -35,6 +36,9 @@ impl From<Refused> for Status {
 }
 
 /// Commands, by their numbers.
+/// Of MODIFY_RQ: its set of counters changes, too.
+const COUNTER_SET: u64 = 1 << 3;
+
 mod op {
     pub const QUERY_HCA_CAP: u16 = 0x100;
     pub const QUERY_ADAPTER: u16 = 0x101;
@@ -47,6 +51,7 @@ mod op {
     pub const CREATE_CQ: u16 = 0x400;
     pub const DESTROY_CQ: u16 = 0x401;
     pub const MODIFY_CQ: u16 = 0x403;
+    pub const ALLOC_Q_COUNTER: u16 = 0x771;
     pub const QUERY_VPORT_STATE: u16 = 0x750;
     pub const QUERY_NIC_VPORT_CONTEXT: u16 = 0x754;
     pub const MODIFY_NIC_VPORT_CONTEXT: u16 = 0x755;
@@ -90,7 +95,7 @@ const PLAIN: [(u16, u32); 18] = [
     (0x705, 2), // CREATE_XRC_SRQ
     (0x710, 2), // CREATE_DCT
     (0x717, 2), // CREATE_XRQ
-    (0x771, 1), // ALLOC_Q_COUNTER
+    (op::ALLOC_Q_COUNTER, 1),
     (0x80e, 1), // ALLOC_XRCD
     (0x816, 1), // ALLOC_TRANSPORT_DOMAIN
     (0x90c, 2), // CREATE_RMP
@@ -111,7 +116,7 @@ const PLAIN_GONE: [(u16, u16); 18] = [
     (0x706, 0x705),
     (0x711, 0x710),
     (0x718, 0x717),
-    (0x772, 0x771),
+    (0x772, op::ALLOC_Q_COUNTER),
     (0x80f, 0x80e),
     (0x817, 0x816),
     (0x90e, 0x90c),
@@ -266,7 +271,7 @@ impl Mlx5 {
             }
             op::CREATE_EQ | op::DESTROY_EQ => self.eq(opcode, input, output),
             op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => self.cq(opcode, input, output),
-            op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => self.sq(opcode, input, output),
+            op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => self.sq(opcode, input, output, io),
             op::CREATE_RQ | op::DESTROY_RQ | op::MODIFY_RQ => self.rq(opcode, input, output, io),
             op::CREATE_TIR => made(self.objects.tirs.add(Tir::of(part(input, 0x20))), output),
             op::MODIFY_TIR => match self.objects.tirs.get_mut(of_object(input)) {
@@ -317,6 +322,9 @@ impl Mlx5 {
                 }
                 if let Some((_, make)) = PLAIN_GONE.iter().find(|(gone, _)| *gone == opcode) {
                     let number = of_object(input);
+                    if *make == op::ALLOC_Q_COUNTER {
+                        self.out_of_buffer.remove(&number);
+                    }
                     return gone(self.objects.plain.get_mut(make).and_then(|all| all.remove(number)));
                 }
                 Status::Ok
@@ -426,15 +434,16 @@ impl Mlx5 {
         }
     }
 
-    fn sq(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Status {
+    fn sq<G: GuestMemory>(&mut self, opcode: u16, input: &[u8], output: &mut [u8], io: &mut Io<'_, Due, G>) -> Status {
         let (c, number) = (part(input, 0x20), of_object(input));
         match opcode {
             op::DESTROY_SQ => {
                 self.sending.retain(|&n| n != number);
                 let sq = self.objects.sqs.remove(number);
                 self.objects.gives_back(sq.as_ref().map_or(0, |sq| sq.ring.pages.count()));
-                if let Some(lane) = sq.as_ref().and_then(|sq| sq.lane) {
-                    self.lanes[1][usize::from(lane)] = None;
+                if let Some(queue) = sq.as_ref().and_then(|sq| sq.lane) {
+                    self.lanes[1][usize::from(queue)] = None;
+                    io.note(Notice::Stopped { queue });
                 }
                 gone(sq)
             }
@@ -447,6 +456,9 @@ impl Mlx5 {
                         let (state, cq, user, lane) = (sq.state, sq.cq, sq.user, sq.lane);
                         *sq = Sq { state, ring, cq, user, lane, epoch, ..Sq::default() };
                         self.sending.retain(|&n| n != number);
+                        if let Some(queue) = lane {
+                            io.note(Notice::Stopped { queue });
+                        }
                     }
                     Status::Ok
                 }
@@ -484,6 +496,9 @@ impl Mlx5 {
             op::MODIFY_RQ => {
                 let Some(rq) = self.objects.rqs.get_mut(number) else { return Status::BadIndex };
                 rq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
+                if double(input, 0x10) & COUNTER_SET != 0 {
+                    rq.counter = get(c, 96, 8) as u32;
+                }
                 match rq.state {
                     State::Ready => self.look_for_requests(number, io),
                     _ => {

@@ -106,6 +106,7 @@ pub enum Due {
     /// A packet has left for memory; the buffer is to be looked at.
     Written {
         bytes: u32,
+        life: u32,
     },
     Receive,
     /// The record of a send queue is here.
@@ -413,6 +414,9 @@ impl Mlx5 {
         self.port = PortRegisters::new(self.gigabits);
         self.port.counters = counters;
         self.buffer.clear(fx.now);
+        for (queue, _) in (0..).zip(&self.lanes[1]).filter(|(_, sends)| sends.is_some()) {
+            fx.note(Notice::Stopped { queue });
+        }
         self.lanes.iter_mut().for_each(|lanes| lanes.fill(None));
         self.sending.clear();
         self.in_flight.clear();
@@ -552,7 +556,7 @@ impl Device for Mlx5 {
                 self.look_for_requests(queue, io);
             }
             Due::Requests { queue, epoch, first, count } => self.take_requests(queue, epoch, (first, count), io),
-            Due::Written { bytes } => self.written(bytes, io),
+            Due::Written { bytes, life } if life == self.life => self.written(bytes, io),
             Due::Receive => self.receive(io),
             Due::SendRecord { queue, epoch } => self.send_record(queue, epoch, io),
             Due::Blocks { queue, epoch, count } => self.take_blocks(queue, epoch, count, io),

@@ -94,6 +94,8 @@ impl Pages {
     pub fn at(&self, offset: u64) -> Option<u64> {
         let offset = self.offset.checked_add(offset)?;
         let page = self.list.get(usize::try_from(offset >> self.log).ok()?)?;
+        // A page that ends beyond all memory is none.
+        page.checked_add(1 << self.log)?;
         Some(page + (offset & ((1 << self.log) - 1)))
     }
 
@@ -396,6 +398,9 @@ pub struct Sq {
     pub epoch: u32,
 }
 
+/// The largest ring of work that capabilities announce.
+const RING_LOG_MAX: u32 = 15;
+
 /// A ring and its record as a command's context of a work queue has them.
 #[must_use]
 pub fn work_ring(wq: &[u8], list: &[u8], umems: &Numbered<Pages>, log: u32) -> Option<Ring> {
@@ -407,7 +412,7 @@ pub fn work_ring(wq: &[u8], list: &[u8], umems: &Numbered<Pages>, log: u32) -> O
     let record = double(wq, 0x10);
     let record = if get(wq, 288, 1) != 0 { umems.get(word(wq, 0x28))?.at(record)? } else { record };
     let entries = get(wq, 283, 5) as u32;
-    (entries <= 16).then_some(Ring { pages, log: entries, stride: log, record })
+    (entries <= RING_LOG_MAX).then_some(Ring { pages, log: entries, stride: log, record })
 }
 
 /// Where packets of a kind go: to one queue, or to one of a table by their hash.
@@ -507,7 +512,7 @@ impl Objects {
                 return false;
             }
             let good = match &key.translation {
-                Translation::Pages { list, .. } if list[entry] != 0 => {
+                Translation::Pages { list, .. } if list[entry] != 0 && list[entry].checked_add(1 << log).is_some() => {
                     each(list[entry] + within, piece);
                     true
                 }

@@ -113,7 +113,8 @@ impl Mlx5 {
     /// A frame has come from the wire.
     pub(super) fn arrive<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
         let now = io.now;
-        let f = io.mac.frame(packet);
+        // Others wait in the buffer: their bytes are still wanted.
+        let f = io.mac.headers(packet);
         self.port.counters.received += 1;
         self.port.counters.received_bytes += u64::from(packet.length);
         self.port.counters.multicast += u64::from(f.first().is_some_and(|b| b & 1 != 0));
@@ -187,6 +188,7 @@ impl Mlx5 {
             io.note(Notice::Refused { packet, queue, why });
         }
         self.release(now, packet.length, io);
+        self.buffer.refuse();
     }
 
     fn release<G>(&mut self, t: Ps, bytes: u32, io: &mut Io<'_, Due, G>) {
@@ -265,7 +267,9 @@ impl Mlx5 {
         let of_page = (rq.ring.pages.rest(offset) >> rq.ring.stride).max(1) as u32;
         let count = if linked { 1 } else { u32::from(posted.min(ahead - here)).min(to_end).min(of_page) };
         let Some(address) = rq.ring.entry(first) else {
-            self.faults += 1;
+            let next = rq.taken;
+            self.receive_error(now, number, next, io);
+            self.receive_later(io);
             return;
         };
         rq.fetching += count as u16;
@@ -297,8 +301,8 @@ impl Mlx5 {
     ) {
         let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
         rq.fetching -= count;
-        for index in first..first + count {
-            let posted = self.request(number, index, io);
+        for n in 0..count {
+            let posted = self.request(number, first.wrapping_add(n), io);
             self.offers(number, &posted, io);
             if let Some(rq) = self.objects.rqs.get_mut(number) {
                 rq.held.push_back(posted);
@@ -357,13 +361,14 @@ impl Mlx5 {
             Kind::Striding { strides, stride, shift, .. } => {
                 let needs = (length + shift).div_ceil(stride);
                 if rq.used + needs > strides {
-                    // The rest of the request is given up, and software is told.
-                    let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
-                    let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
-                    (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
-                    rq.held.pop_front();
                     let impossible = needs > strides;
-                    if rest > 0 && used > 0 {
+                    rq.looked = false;
+                    // The rest of a request that has been begun is given up, and software is told.
+                    if rq.used > 0 {
+                        let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
+                        let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
+                        (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
+                        rq.held.pop_front();
                         place(&mut entry, 2, &posted.index.to_be_bytes());
                         place(&mut entry, 0x18, &number.to_be_bytes());
                         place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
@@ -394,7 +399,7 @@ impl Mlx5 {
         }
         // A packet that finds none of its queue's requests looks at the record once more.
         rq.looked = false;
-        let (lane, cq) = (rq.lane, rq.cq);
+        let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         self.buffer.pop();
         if !self.scatter(&posted, from, length) {
             self.receive_error(now, number, counter, io);
@@ -412,9 +417,9 @@ impl Mlx5 {
             (left, _) = io.write_frame(begin, address, (&stored.packet, part), purpose(Moves::Payload));
         }
         let buffer = self.pieces.first().map_or(0, |p| p.0);
-        if let Some(queue) = lane {
-            io.tell(left, Notice::Delivered { id: stored.packet.id, queue, buffer });
-        }
+        let queue = self.lane_of(number);
+        io.note(Notice::Left { queue, free });
+        io.tell(left, Notice::Delivered { id: stored.packet.id, queue, buffer });
         let f = io.mac.frame(&stored.packet);
         place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
         entry[0x10] = stored.hashed;
@@ -426,15 +431,13 @@ impl Mlx5 {
         place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
         place(&mut entry, 0x3c, &counter.to_be_bytes());
         entry[ENTRY - 1] = RECEIVED << 4;
-        let told = Told { lane, id: stored.packet.id };
+        let told = Told { queue, id: stored.packet.id };
         self.tell_received(left, cq, (&mut entry, told), purpose(Moves::Completions), io);
-        if let Some(lane) = lane {
-            self.counted[0][usize::from(lane)] += 1;
-        }
+        self.counted[0][usize::from(queue)] += 1;
         self.writing = true;
         // The next one enters the pipeline as this one's last bytes do: what it takes through it is no rate.
         let entered = left.saturating_sub(self.packet_latency).max(now);
-        io.at(entered, Due::Written { bytes: stored.packet.length });
+        io.at(entered, Due::Written { bytes: stored.packet.length, life: self.life });
         self.fetch_requests(number, io);
     }
 

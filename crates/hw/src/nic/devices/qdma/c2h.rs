@@ -148,10 +148,13 @@ impl<S: SharedRegisters> Qdma<S> {
                 return false;
             }
             self.drop_head(t, stored, io);
+            self.lose(t, io);
         };
         let q = &mut self.c2h[usize::from(stored.queue)];
         self.buffer.pop();
-        let buffers: VecDeque<u64> = q.ring.held.drain(..stored.needs as usize).map(|(_, buffer)| buffer).collect();
+        let mut buffers = std::mem::take(&mut self.spare_buffers);
+        buffers.clear();
+        buffers.extend(q.ring.held.drain(..stored.needs as usize).map(|(_, buffer)| buffer));
         for _ in 0..stored.needs {
             q.ring.finish();
         }
@@ -173,6 +176,7 @@ impl<S: SharedRegisters> Qdma<S> {
         let why = Refusal { culprit: queue, fifo, starved: true, empty, ring, stored: true };
         io.tell(t, Notice::Refused { packet, queue, why });
         self.leaves_buffer(t, packet.length, io);
+        self.buffer.refuse();
     }
 
     /// The next request of the packet that is being written, if there is one, takes the interface from `t` on.
@@ -205,6 +209,7 @@ impl<S: SharedRegisters> Qdma<S> {
             self.writing = Some(w);
             return true;
         }
+        self.spare_buffers = w.buffers;
         self.received.delivered += 1;
         io.tell(through, Notice::Delivered { id: packet.id, queue, buffer: w.first });
         self.c2h[usize::from(queue)].delivered += 1;

@@ -178,6 +178,8 @@ pub struct Qdma<S> {
     sending: RoundRobin,
     buffer: ByteFifo<Stored>,
     writing: Option<Writing>,
+    /// What the last one had its buffers in.
+    spare_buffers: VecDeque<u64>,
     asking: Option<Asking>,
     asked: VecDeque<Asked>,
     /// Of these so many are answered; the others, and their bytes, are under way.
@@ -252,6 +254,7 @@ impl<S: SharedRegisters> Qdma<S> {
             sending: RoundRobin::new(queues),
             buffer: ByteFifo::new(nic.rx_fifo.bytes()),
             writing: None,
+            spare_buffers: VecDeque::new(),
             asking: None,
             asked: VecDeque::with_capacity(1024),
             answered: 0,
