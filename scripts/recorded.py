@@ -27,6 +27,7 @@ from wiretime.setup import store
 from wiretime.setup.parts import GUEST, QEMU
 
 RECORD = paths.REPOSITORY / "tests/data/recorded.json"
+INTEL = ("--nic", "8254x")
 SHORT = ("--duration", "300us", "--warmup", "100us")
 KERNEL = ("--duration", "2ms", "--warmup", "1ms")
 TRACE = paths.REPOSITORY / "tests/data/memcached-udp.pcap"
@@ -35,17 +36,19 @@ TRACE = paths.REPOSITORY / "tests/data/memcached-udp.pcap"
 RUNS: dict[str, tuple[str, ...]] = {
     "testpmd": ("testpmd", *SHORT),
     "testpmd-overload-64": ("testpmd", "--packet-size", "64", "--rate", "70Gbps", *SHORT),
-    "testpmd-1518-poisson": ("testpmd", "--packet-size", "1518", "--rate", "80Gbps", "--arrivals", "poisson", *SHORT),
+    "testpmd-1518-poisson": (
+        "testpmd", *INTEL, "--packet-size", "1518", "--rate", "80Gbps", "--arrivals", "poisson", *SHORT,
+    ),
     "testpmd-82599": ("testpmd", "--nic", "82599", *SHORT),
     "testpmd-82599-four-cores": (
         "testpmd", "--nic", "82599", "--cores", "4", "--queues", "4", "--packet-size", "64", "--rate", "60Gbps", *SHORT,
     ),
-    "testpmd-two-ports": ("testpmd", "--ports", "2", "--rate", "10Gbps", *SHORT),
+    "testpmd-two-ports": ("testpmd", *INTEL, "--ports", "2", "--rate", "10Gbps", *SHORT),
     "testpmd-jumbo-csum": (
         "testpmd", "--nic", "82599", "--packet-size", "9000", "--rate", "50Gbps", "--app-args", "--forward-mode=csum",
         *SHORT,
     ),
-    "testpmd-dca": ("testpmd", "--packet-size", "1518", "--rate", "60Gbps", "--set", "llc.dca_ways=4", *SHORT),
+    "testpmd-dca": ("testpmd", *INTEL, "--packet-size", "1518", "--rate", "60Gbps", "--set", "llc.dca_ways=4", *SHORT),
     "testpmd-iommu-n1": (
         "testpmd", "--platform", "neoverse-n1", "--packet-size", "128", "--rate", "60Gbps",
         "--set", "iommu.enabled=true", *SHORT,
@@ -59,27 +62,27 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "testpmd-in-order": ("testpmd", "--platform", "in-order", "--rate", "5Gbps", *SHORT),
     "testpmd-slow-pcie": (
-        "testpmd", "--packet-size", "1518", "--rate", "60Gbps", "--set", "slot.generation=2", "--set", "slot.lanes=8",
-        *SHORT,
+        "testpmd", *INTEL, "--packet-size", "1518", "--rate", "60Gbps", "--set", "slot.generation=2",
+        "--set", "slot.lanes=8", *SHORT,
     ),
-    "testpmd-closed-mix": ("testpmd", "--clients", "32", "--packet-size", "imix", *SHORT),
-    "testpmd-timeline": ("testpmd", "--trace", "20us+5us", "--capture", "20us+5us", "--profile", *SHORT),
-    "testpmd-txonly": ("testpmd", "--app-args", "--forward-mode=txonly", *SHORT),
-    "testpmd-replay": ("testpmd", "--replay", str(TRACE), "--rate", "10Gbps"),
+    "testpmd-closed-mix": ("testpmd", *INTEL, "--clients", "32", "--packet-size", "imix", *SHORT),
+    "testpmd-timeline": ("testpmd", *INTEL, "--trace", "20us+5us", "--capture", "20us+5us", "--profile", *SHORT),
+    "testpmd-txonly": ("testpmd", *INTEL, "--app-args", "--forward-mode=txonly", *SHORT),
+    "testpmd-replay": ("testpmd", *INTEL, "--replay", str(TRACE), "--rate", "10Gbps"),
     "l3fwd-82599": (
         "l3fwd", "--nic", "82599", "--cores", "2", "--queues", "2", "--flow-vary", "addresses", "--rate", "10Gbps",
         *SHORT,
     ),
-    "l3fwd-8254x": ("l3fwd", "--rate", "10Gbps", *SHORT),
+    "l3fwd-8254x": ("l3fwd", *INTEL, "--rate", "10Gbps", *SHORT),
     "l3fwd-power-connectx": (
         "l3fwd-power", "--nic", "connectx-6dx", "--rate", "1Mbps", "--warmup", "1ms", "--duration", "5ms",
     ),
-    "touchfwd": ("touchfwd", "--packet-size", "1518", "--rate", "30Gbps", *SHORT),
-    "touchdrop": ("touchdrop", "--packet-size", "512", "--rate", "30Gbps", *SHORT),
-    "rxptx": ("rxptx", "--packet-size", "256", "--rate", "10Gbps", *SHORT),
-    "memcached-dpdk": ("memcached_dpdk", *SHORT),
-    "memcached": ("memcached", *KERNEL),
-    "udpecho": ("udpecho", *KERNEL),
+    "touchfwd": ("touchfwd", *INTEL, "--packet-size", "1518", "--rate", "30Gbps", *SHORT),
+    "touchdrop": ("touchdrop", *INTEL, "--packet-size", "512", "--rate", "30Gbps", *SHORT),
+    "rxptx": ("rxptx", *INTEL, "--packet-size", "256", "--rate", "10Gbps", *SHORT),
+    "memcached-dpdk": ("memcached_dpdk", *INTEL, *SHORT),
+    "memcached": ("memcached", *INTEL, *KERNEL),
+    "udpecho": ("udpecho", *INTEL, *KERNEL),
     "xdp-redirect": (
         "xdp", "--nic", "82599", "--ports", "2", "--packet-size", "64", "--rate", "1Gbps", "--app-args", "redirect",
         *SHORT,
@@ -88,10 +91,10 @@ RUNS: dict[str, tuple[str, ...]] = {
         "xdp", "--nic", "connectx-6dx", "--cores", "2", "--queues", "2", "--rate", "4Gbps", "--app-args", "route",
         *SHORT,
     ),
-    "route": ("route", "--packet-size", "64", "--rate", "300kpps", *SHORT),
-    "ping": ("ping", "--packet-size", "98", "--rate", "100Mbps", *KERNEL),
+    "route": ("route", *INTEL, "--packet-size", "64", "--rate", "300kpps", *SHORT),
+    "ping": ("ping", *INTEL, "--packet-size", "98", "--rate", "100Mbps", *KERNEL),
     "iperf3-82599-two-cores": ("iperf3", "--nic", "82599", "--cores", "2", *KERNEL),
-    "iperf3-8254x-reverse": ("iperf3", "--iperf", "reverse=yes", *KERNEL),
+    "iperf3-8254x-reverse": ("iperf3", *INTEL, "--iperf", "reverse=yes", *KERNEL),
     "testpmd-connectx": (
         "testpmd", "--nic", "connectx-6dx", "--cores", "2", "--queues", "2", "--packet-size", "64", "--rate", "30Gbps",
         *SHORT,

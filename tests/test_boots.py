@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import boots, memory, vm
+from wiretime import booting, boots, memory
 from wiretime.errors import WiretimeError
 from wiretime.setup import store
 from wiretime.setup.architecture import COMPILER
 
 SHORT = ("--duration", "200us", "--warmup", "50us")
+# A NIC that has written nothing to memory when its program is ready.
+QUIET = ("--nic", "8254x")
 ABOUT = {"command": "program", "seed": 1}
 
 
@@ -185,7 +187,7 @@ def test_a_run_that_goes_on_is_the_run_that_boots(tmp_path: Path, args: tuple[st
 
 
 def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None:
-    run(tmp_path / "made", "testpmd", *SHORT)
+    run(tmp_path / "made", "testpmd", *QUIET, *SHORT)
     for name, args in {
         "load, caches": (
             *("--packet-size", "1518", "--rate", "90Gbps", "--arrivals", "poisson"),
@@ -193,11 +195,11 @@ def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None
         ),
         "way": ("--set", "pcie.latency=900ns", "--set", "iommu.enabled=true", "--set", "dram.page_policy=closed"),
     }.items():
-        second, origin = run(tmp_path / name, "testpmd", *SHORT, *args)
+        second, origin = run(tmp_path / name, "testpmd", *QUIET, *SHORT, *args)
         assert origin == "kept", name
-        booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *SHORT, *args, "--boot")
+        booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *QUIET, *SHORT, *args, "--boot")
         assert second == booted, name
-    search = ("msb", "testpmd", "--packet-sizes", "64")
+    search = ("msb", "testpmd", *QUIET, "--packet-sizes", "64")
     found = [wiretime(*search, *more) for more in ((), ("--boot",))]
     assert found[0].returncode == 0 and found[0].stdout == found[1].stdout, found[0].stderr
 
@@ -233,19 +235,19 @@ def test_what_a_state_is_of(cache: Path) -> None:
 
 
 def test_a_damaged_state_is_made_anew(tmp_path: Path) -> None:
-    booted, _ = run(tmp_path / "made", "testpmd", *SHORT)
+    booted, _ = run(tmp_path / "made", "testpmd", *QUIET, *SHORT)
     states = boots.entries()
     assert sorted(entry.command.split()[0] for entry in states) == ["a", "dpdk-testpmd"]
     for name in ("qemu", "memory", "engine.json"):
         for file in [entry.path / name for entry in states]:
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-        again, origin = run(tmp_path / name, "testpmd", *SHORT)
+        again, origin = run(tmp_path / name, "testpmd", *QUIET, *SHORT)
         assert again == booted and origin == "made"
 
 
 def test_programs_and_nics_of_any_speed_go_on_from_one_kernel(tmp_path: Path) -> None:
     def kernels() -> list[Path]:
-        return [entry.path for entry in boots.entries() if entry.command == vm.KERNEL]
+        return [entry.path for entry in boots.entries() if entry.command == booting.KERNEL]
 
     run(tmp_path / "made", "testpmd", *SHORT)
     made = kernels()
@@ -260,6 +262,12 @@ def test_programs_and_nics_of_any_speed_go_on_from_one_kernel(tmp_path: Path) ->
         assert second == booted, name
     run(tmp_path / "memory", "testpmd", *SHORT, "--set", "system.memory=2GiB")
     assert len(kernels()) == 2
+
+
+def test_what_another_process_takes_away_stops_nobody(cache: Path) -> None:
+    keep(1)
+    (cache / f"{boots.NEW}gone").symlink_to(cache / "nowhere")
+    assert boots.prune() == 0 and is_there(1)
 
 
 def test_two_processes_boot_once(tmp_path: Path) -> None:

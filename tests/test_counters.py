@@ -14,7 +14,8 @@ from conftest import wiretime
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "a"
     done = wiretime(
-        *["run", "testpmd", "--packet-size", "64", "--rate", "40Gbps", "--duration", "2ms", "--warmup", "200us"],
+        *["run", "testpmd", "--nic", "8254x", "--packet-size", "64", "--rate", "40Gbps"],
+        *["--duration", "2ms", "--warmup", "200us"],
         *["--interval", "200us", "--profile", "--out", str(out)],
     )
     assert done.returncode == 0, done.stderr

@@ -77,7 +77,7 @@ def test_a_program_of_the_users_is_explained_from_another_folder(tmp_path: Path)
     assert json.loads((tmp_path / "made" / "request.json").read_text())["app"] == str(program)
     program.unlink()
     done = wiretime("explain", str(tmp_path / "made"))
-    assert done.returncode == 2 and f"nothing could be run: {program}: no such file" in done.stderr, done.stderr
+    assert done.returncode == 2 and f"{program}: no such file" in done.stderr, done.stderr
 
 
 def test_what_comes_with_a_program_is_not_forgotten(tmp_path: Path) -> None:

@@ -330,7 +330,9 @@ def test_the_kernel_finds_the_generator() -> None:
     ping = apps.get("ping")
     checked = runs.check(runs.Request("ping"))
     assert checked.app == ping and "neigh" not in checked.command.text
-    r = result("--ip", "6", "--packet-size", "128", "--rate", "200Mbps", "--duration", "1ms", app="ping")
+    r = result(
+        *("--nic", "82599", "--ip", "6", "--packet-size", "128", "--rate", "200Mbps", "--duration", "1ms"), app="ping"
+    )
     assert r["cohort"]["forwarded"] == r["cohort"]["offered"] > 0
     assert r["ledger_violations"] == []
 

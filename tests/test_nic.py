@@ -118,7 +118,18 @@ def test_two_8254x_forward_to_each_other() -> None:
 
 def test_ports_of_a_card_share_its_slot_and_two_cards_do_not() -> None:
     """45 Gb/s to each port, in slots that carry 55 Gb/s of TLPs each way, payload and requests."""
-    slow = ("--set", "slot.generation=3", "--set", "slot.lanes=8", "--packet-size", "1518", "--rate", "45Gbps")
+    slow = (
+        "--nic",
+        "82599",
+        "--set",
+        "slot.generation=3",
+        "--set",
+        "slot.lanes=8",
+        "--packet-size",
+        "1518",
+        "--rate",
+        "45Gbps",
+    )
     cards = result("--ports", "2", *slow, *SHORT)
     card = result("--set", "nic.ports=2", *slow, *SHORT)
     for r, listed in ((cards, [(0, 1), (1, 1)]), (card, [(0, 2)])):
@@ -146,7 +157,7 @@ def test_cards_of_two_kinds_forward_to_each_other() -> None:
 def test_a_stalled_core_shows_as_tx_drops() -> None:
     """A transmit path that is too slow, and a program that waits for it: nothing else is full for long."""
     r = result(
-        *("--packet-size", "1518", "--rate", "90Gbps", "--warmup", "1ms", "--duration", "300us"),
+        *("--nic", "8254x", "--packet-size", "1518", "--rate", "90Gbps", "--warmup", "1ms", "--duration", "300us"),
         *("--set", "nic.tx_packets_in_flight=1", "--app-commands", "set fwd macswap retry; start"),
     )
     balanced(r)
@@ -198,7 +209,8 @@ def test_hops_add_up_and_driver_counters_agree() -> None:
 def test_testpmd_counts_what_the_nic_counts(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = wiretime(
-        *("run", "testpmd", "--packet-size", "64", "--rate", "50Gbps", "--duration", "1ms", "--warmup", "200us"),
+        *("run", "testpmd", "--nic", "8254x", "--packet-size", "64", "--rate", "50Gbps"),
+        *("--duration", "1ms", "--warmup", "200us"),
         *("--app-args", "--record-burst-stats", "--app-commands", "start", "--out", str(out)),
     )
     assert done.returncode == 0, done.stderr
@@ -303,7 +315,7 @@ def test_every_queue_of_the_kernels_driver_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--queues", "2"), "--queues 2: the 8254x has 1 receive queue; --nic 82599 has 16"),
+        (("--nic", "8254x", "--queues", "2"), "--queues 2: the 8254x has 1 receive queue; --nic 82599 has 16"),
         (("--nic", "82599", "--queues", "17"), "the 82599 has 16 receive queues"),
         (("--nic", "82598"), "unknown NIC '82598'"),
         (("--cores", "0"), "--cores 0: at least 1"),

@@ -82,7 +82,7 @@ def test_xilinxs_own_driver_forwards(tmp_path: Path) -> None:
             ("--nic", "qdma"),
             "--nic qdma: testpmd has no driver for it; there is one in qdmafwd, and of testpmd in a build of",
         ),
-        ("qdmafwd", (), "--nic 8254x: qdmafwd has no driver for it; there is one in testpmd"),
+        ("qdmafwd", (), "--nic connectx-6dx: qdmafwd has no driver for it; there is one in testpmd"),
         ("iperf3", ("--nic", "qdma"), "iperf3 has no driver for it"),
         ("qdmafwd", (*REPORT, "--rate", "1Gbps"), "sends whenever descriptors are posted"),
         ("qdmafwd", ("--nic", "qdma", "--packet-size", "4097"), "qdmafwd takes 64 to 4096 B"),

@@ -269,7 +269,7 @@ def test_latency_and_ramp_go_on_in_the_same_boot() -> None:
         assert trial.latency["median"] <= trial.latency["p99"] <= trial.latency["max"]
     assert trials[0].latency and trials[0].latency["median"] < 5000, "no backlog is left of the search"
     assert trials[-1].latency and trials[0].latency["mean"] < trials[-1].latency["mean"]
-    swept = search.ramp(runs.Request(), 64, search.rates(runs.Request(), 64, "5Gbps", "35Gbps", 4), quiet)
+    swept = search.ramp(runs.Request(), 64, search.rates(runs.Request(), 64, "2Gbps", "20Gbps", 4), quiet)
     assert [t.loss > 0.02 for t in swept] == [False, False, True, True]
     assert swept[3].forwarded == pytest.approx(swept[2].forwarded, rel=0.03)
 
@@ -312,4 +312,4 @@ def test_a_search_offers_what_a_run_offers() -> None:
     done = wiretime("msb", "testpmd", "--ip", "6", "--packet-sizes", "128", "--trial-length", "0.2", "--flows", "64")
     assert done.returncode == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("128 B")]
-    assert 25 < float(row[2]) < 36 and row[3] == "Gb/s"
+    assert 15 < float(row[2]) < 25 and row[3] == "Gb/s"

@@ -315,6 +315,7 @@ def test_interrupts_arrive_at_the_same_instruction(cores: int) -> None:
     def execution(chaos: bool) -> Any:
         request = runs.Request(
             app="ping",
+            nic="8254x",
             packet_size=98,
             rate="100Mbps",
             duration="50ms",

@@ -82,7 +82,9 @@ def advise(
     app = apps.find(request.app, request.own)
     if not any(option.startswith("--burst") for option, _ in app.options):
         with_burst = [a.name for a in apps.APPS.values() if any(o.startswith("--burst") for o, _ in a.options)]
-        raise WiretimeError(f"advise: {app.name} takes no --burst; those that do: {', '.join(with_burst)}")
+        raise WiretimeError(
+            f"advise varies the burst (--burst), which {app.name} does not have; those that do: {', '.join(with_burst)}"
+        )
     platform = runs.machine(request)
     size = load.sizes(request.packet_size)
     bits = load.rate("--rate", rate, platform["link"][0], load.mean(size))

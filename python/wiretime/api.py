@@ -65,8 +65,9 @@ def machine(
 ) -> Machine:
     """Return a machine, checked.
 
-    ``changes`` are parameters by dotted name (``wiretime platforms show NAME`` lists them), ``nic`` the register
-    interface (8254x, 82599), ``cores`` those of the application beside one for the system. Raises ``WiretimeError``.
+    ``changes`` are parameters by dotted name (``wiretime platforms show NAME`` lists them), ``nic`` a card
+    (connectx-6dx, 82599, ...), ``cores`` those of the application beside one for the system. Raises
+    ``WiretimeError``.
     """
     made = Machine(platform, dict(changes or {}), nic, cores, ports)
     made.parameters()

@@ -29,5 +29,5 @@ def unknown(what: str, found: str, known: Iterable[str]) -> WiretimeError:
     """Return an error for a name that does not exist, with the nearest that does."""
     known = list(known)
     near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}" if len(known) < 12 else ""
+    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}" if len(known) < 40 else ""
     return WiretimeError(f"unknown {what} {found!r}{hint}")

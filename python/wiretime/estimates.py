@@ -161,6 +161,8 @@ def of(request: Request) -> list[Estimate]:
     given = _given(request.changes)
     values = dict(marked(path))
     card = next((name for name in (request.nic, given.get("nic")) if name in platforms.card_names()), None)
+    if card is not None and platforms.keeps_own(platforms.load(request.platform), card):
+        card = None
     grade = given.get("dram")
     for part, folder, name, prefix in (("nic", "cards", card, ""), ("dram", "dram", grade, "dram.")):
         if name is not None:

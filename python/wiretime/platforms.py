@@ -19,6 +19,8 @@ from wiretime.errors import WiretimeError, unknown
 from wiretime.paths import PLATFORMS
 
 DEFAULT = "ampere-altra"
+# Cards that to each other are but other registers.
+SAME_BUT_REGISTERS = ("8254x", "82599")
 
 Table = dict[str, Any]
 
@@ -230,8 +232,13 @@ def grades() -> list[str]:
 
 
 def card_names() -> list[str]:
-    """Return the cards that ``--nic`` plugs in whole; other NICs are register interfaces of a platform's own card."""
+    """Return the cards that ``--nic`` takes."""
     return _parts("cards")
+
+
+def keeps_own(platform: Mapping[str, Any], name: str) -> bool:
+    """Return whether a card is but other registers to a machine's own, whose buffers and speed stay."""
+    return {name, *interfaces(platform)} <= set(SAME_BUT_REGISTERS)
 
 
 def _parts(folder: str) -> list[str]:
@@ -251,7 +258,9 @@ def _replace(table: Table, part: str, name: str) -> None:
         table["dram"].update(_part("DRAM grade", "dram", name))
         return
     card = _part("card", "cards", name)["nic"]
-    table["nic"] = [{**card, "slot": nic["slot"], "ports": nic["ports"]} for nic in table["nic"]]
+    kept = table["nic"] if keeps_own(table, name) else [card] * len(table["nic"])
+    places = [{key: nic[key] for key in ("slot", "ports")} for nic in table["nic"]]
+    table["nic"] = [{**nic, "interface": name, **place} for nic, place in zip(kept, places, strict=True)]
 
 
 @cache

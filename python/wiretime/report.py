@@ -120,7 +120,7 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
         row("cycles a packet", f"{each:.0f}", "of all cores, empty polls included")
     else:
         row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
-    beyond = f"L2 {w.l2_misses:.2f}, LLC {w.llc_misses:.2f}, prefetches included"
+    beyond = f"L2 {w.l2_misses:.2f}, prefetches included; LLC, of all cores, {w.llc_misses:.2f}"
     row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
 
 
@@ -128,10 +128,11 @@ Row = tuple[str, str, str]
 
 
 def title(result: Report) -> str:
-    """Return what ran, on which machine, under which load."""
+    """Return what ran, on which machine, with which cards, under which load."""
     machine = result["configuration"]["platform"]
     what = load.what(result["configuration"]["run"], platforms.generates(machine))
-    return f"{_program(result)} on {machine['name']}: {what}"
+    cards = ", ".join(platforms.interfaces(machine))
+    return f"{_program(result)} on {machine['name']}, {cards}: {what}"
 
 
 def table(result: Report, host: Mapping[str, Any]) -> RenderableType:

@@ -76,8 +76,7 @@ def _kernel_words(text: str) -> list[str]:
 
 def machine(r: Request) -> dict[str, Any]:
     """Return the platform as the request changes it."""
-    nic = "nic" if r.nic in platforms.card_names() else "nic.interface"
-    short = {nic: r.nic, "system.cores": None if r.cores is None else r.cores + 1}
+    short = {"nic": r.nic, "system.cores": None if r.cores is None else r.cores + 1}
     changes = [f"{key}={value}" for key, value in short.items() if value is not None]
     if r.cores is not None and r.cores < 1:
         raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")

@@ -9,7 +9,7 @@ use wiretime_hw::wire::{Load, Sizes};
 const PACKETS: u64 = 2_000_000;
 
 fn main() {
-    let p: Platform = toml::from_str(include_str!("../../../platforms/ampere-altra.toml")).expect("a platform");
+    let p: Platform = toml::from_str(include_str!("../../../platforms/neoverse-n1.toml")).expect("a platform");
     let number = |n: usize| std::env::args().nth(n).and_then(|a| a.parse::<u64>().ok());
     let (only, packets) = (number(1), number(2).unwrap_or(PACKETS));
     for (size, rate, forwards) in [

@@ -31,7 +31,7 @@ APPS = {app.name: app for app in (*DPDK, *KERNEL, *IN_KERNEL)}
 def get(name: str) -> App:
     """Return an application by name."""
     if name not in APPS:
-        raise unknown("application", name, APPS)
+        raise WiretimeError(f"{unknown('application', name, APPS)}; and there is no file of that name")
     return APPS[name]
 
 

@@ -19,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 platforms_app = typer.Typer(help="The machines that can be simulated.", rich_markup_mode=None)
-guest_app = typer.Typer(help="The guest.", rich_markup_mode=None)
+guest_app = typer.Typer(help="Look into the guest.", rich_markup_mode=None)
 app.add_typer(platforms_app, name="platforms")
 app.add_typer(guest_app, name="guest")
 
@@ -50,7 +50,7 @@ Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained
 NicName = Annotated[str | None, typer.Option(help="NIC: 8254x (one queue), 82599, connectx-6dx, connectx-7, qdma.")]
 Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
 Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
-Seed = Annotated[int, typer.Option(help="Seed.")]
+Seed = Annotated[int, typer.Option(help="Of the memory layout and the arrivals.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
 Jobs = Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")]
 AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]

@@ -13,7 +13,7 @@ from wiretime.cli.request import with_request
 
 
 @app.command("model")
-@with_request("testpmd", without=("ports", "files", "role", "kernel", "hugepages"))
+@with_request("testpmd", without=("ports", "files", "role", "kernel", "hugepages", "engine", "model"))
 def model_command(
     request: runs.Request,
     out: Annotated[Path, typer.Option(help="File of the model.")] = Path("model.toml"),

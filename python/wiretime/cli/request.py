@@ -56,7 +56,8 @@ def request_of(
         str, typer.Option(help="Build of DPDK: Debian's, or one made by `wiretime setup --dpdk NAME=SOURCE`.")
     ] = DEBIAN,
     timestamp_offset: Annotated[
-        int | None, typer.Option(help="Where the probe is in the packet.", show_default="42; 62 with --ip 6")
+        int | None,
+        typer.Option(help="Byte of the frame where its number and time are.", show_default="42; 62 with --ip 6"),
     ] = None,
     guest_limit: Annotated[
         str, typer.Option(help="Longest simulated time for the guest to get ready.")
@@ -83,7 +84,8 @@ def request_of(
         str, typer.Option(help="What a program of yours does with packets: forwards, answers, consumes, sends.")
     ] = "forwards",
     kernel: Annotated[
-        bool, typer.Option("--kernel", help="A program of yours uses the kernel's stack; `wtctl mark 1` starts.")
+        bool,
+        typer.Option("--kernel", help="A program of yours uses the kernel's stack: `wtctl mark 1` when ready."),
     ] = False,
     hugepages: Annotated[int, typer.Option(help="MiB of huge pages for a program of yours.")] = HUGEPAGES_MIB,
     store: Annotated[

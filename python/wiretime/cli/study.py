@@ -55,7 +55,7 @@ def sweep_command(
 def uncertainty_command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="A study: see experiments/.")],
     samples: Annotated[int, typer.Option(help="How often all estimates are drawn together.")] = 32,
-    seed: Annotated[int, typer.Option(help="Of the samples.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the samples that are drawn.")] = 1,
     jobs: Annotated[int | None, typer.Option(help="Points at once.", show_default="cores of this machine")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
     axis: Annotated[

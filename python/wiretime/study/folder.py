@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from wiretime.study.plan import Plan, Point, parse, points
 
 STUDY, PLAN, POOL = "study.json", "plan.toml", "points"
 POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
+# What every link carries.
+ANY_RATE = "1%"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class Study:
             point = planned if vary is None else vary(planned)
             try:
                 request = point.request()
-                # Checks what a run checks, and resolves the machine once.
+                # A search chooses its loads itself.
+                runs.check(replace(request, rate=ANY_RATE) if point.about.measure == "msb" else request)
+                # Points share the machines that they have in common.
                 known = (
                     json.dumps([request.platform, request.nic, request.cores, request.ports]),
                     tuple(request.changes),

@@ -7,13 +7,12 @@ use wiretime_hw::wire::{Arrivals, Load, Sizes};
 
 fn platforms() -> [(&'static str, Platform); 4] {
     let parsed = |text| toml::from_str::<Platform>(text).expect("a platform");
-    let altra = parsed(include_str!("../../../../platforms/ampere-altra.toml"));
-    let mut smmu = altra.clone();
-    smmu.iommu.enabled = true;
-    let mut iommu = parsed(include_str!("../../../../platforms/neoverse-n1.toml"));
-    iommu.iommu.enabled = true;
+    let n1 = parsed(include_str!("../../../../platforms/neoverse-n1.toml"));
+    let (mut smmu, mut iommu) = (n1.clone(), n1.clone());
+    smmu.iommu = parsed(include_str!("../../../../platforms/ampere-altra.toml")).iommu;
+    (smmu.iommu.enabled, iommu.iommu.enabled) = (true, true);
     [
-        ("ampere-altra", altra),
+        ("neoverse-n1", n1),
         ("SMMU", smmu),
         ("IOMMU", iommu),
         ("bus", parsed(include_str!("../../../../platforms/gem5-n1-paper.toml"))),

@@ -119,7 +119,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|blocks| blocks.iter().enumerate().map(|(i, b)| step(i as u64, b)).collect())
 }
 
-const OUT_OF_ORDER: &str = include_str!("../../../../platforms/ampere-altra.toml");
+const OUT_OF_ORDER: &str = include_str!("../../../../platforms/neoverse-n1.toml");
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]

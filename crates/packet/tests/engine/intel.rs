@@ -11,6 +11,8 @@ const FAMILIES: [(Interface, &str); 2] = [(Interface::I8254x, "testpmd-8254x"), 
 
 fn machine(interface: Interface, queues: u32) -> Platform {
     let mut p = platform("ampere-altra", queues);
+    // In the slot of its own card.
+    p.nic = platform("neoverse-n1", queues).nic;
     p.nic[0].interface = interface;
     p
 }

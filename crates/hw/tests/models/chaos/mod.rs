@@ -63,7 +63,7 @@ impl GuestMemory for Ram {
 /// A machine.
 #[allow(dead_code)] // a fuzzer by coverage has a smaller one
 pub fn platform() -> Platform {
-    toml::from_str(include_str!("../../../../../platforms/ampere-altra.toml")).expect("a valid platform")
+    toml::from_str(include_str!("../../../../../platforms/neoverse-n1.toml")).expect("a valid platform")
 }
 
 /// Short packets of many flows: of 1 Gb/s, one in half a microsecond.
