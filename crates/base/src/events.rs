@@ -151,6 +151,19 @@ impl<E: Event> EventQueue<E> {
         Some((entry.time, entry.event))
     }
 
+    /// Forgets those that `keeps` does not want. Takes the time of all that are pending.
+    pub fn retain(&mut self, keeps: impl Fn(&E) -> bool) {
+        for (lane, head) in self.lanes.iter_mut().zip(&mut self.heads) {
+            lane.retain(|entry| keeps(&entry.event));
+            *head = lane.front().map_or(NOTHING, Entry::key);
+        }
+        self.heap.retain(|entry| keeps(&entry.event));
+        self.heads[LANES] = self.heap.peek().map_or(NOTHING, Entry::key);
+        self.taken = (0..).zip(&self.heads).map(|(at, &head)| u32::from(head != NOTHING) << at).sum();
+        self.find_first();
+        self.count = self.lanes.iter().map(VecDeque::len).sum::<usize>() + self.heap.len();
+    }
+
     /// Time of the earliest event.
     #[inline]
     #[must_use]
@@ -200,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever goes in comes out sorted, also beyond the classes that have lanes, and while more goes in.
+        /// Whatever goes in comes out sorted, also beyond the classes that have lanes, while more goes in and some are forgotten.
         #[test]
         fn sorts(events in prop::collection::vec((0u64..50, 0u8..20, 0u16..3), 1..200), pops in prop::collection::vec(0u64..60, 1..20)) {
             let mut q = EventQueue::default();
@@ -213,6 +226,10 @@ mod tests {
                     pending.push((now + t, class, source, number));
                 }
                 pending.sort_unstable();
+                if i % 3 == 2 {
+                    q.retain(|e| e.2 % 4 != 0);
+                    pending.retain(|p| p.3 % 4 != 0);
+                }
                 let end = now + pops[i % pops.len()];
                 while let Some((t, e)) = q.pop_before(Ps(end)) {
                     prop_assert_eq!((t.0, e.0, e.1, e.2), pending.remove(0));

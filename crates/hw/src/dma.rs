@@ -1,6 +1,7 @@
 //! DMA writes on their way to memory: decided when the NIC sends them, applied when cores may see them.
 //!
-//! Posted writes stay in order, so a descriptor is never visible before the payload that was sent ahead of it.
+//! Posted writes stay in the order in which they leave the device, whatever order they were decided in, so a descriptor is
+//! never visible before the payload that was sent ahead of it, and what leaves later holds up nothing.
 
 use crate::memory::GuestMemory;
 use crate::requester::{Purpose, Side};
@@ -25,6 +26,7 @@ impl From<Purpose> for Stream {
 /// A write under way.
 #[derive(Clone, Copy, Debug)]
 struct Write {
+    left: Ps,
     visible: Ps,
     address: u64,
     length: usize,
@@ -33,11 +35,12 @@ struct Write {
     done: bool,
 }
 
-/// Writes not yet visible, in order of visibility.
+/// Writes not yet visible, in the order in which they leave, which is that of visibility.
 pub struct DmaWrites {
     queue: VecDeque<Write>,
     bytes: VecDeque<u8>,
-    last: Ps,
+    /// Bytes of later writes, while those of an earlier one get their place.
+    aside: Vec<u8>,
     /// Writes outside guest memory, ignored as a root complex would.
     pub refused: u64,
 }
@@ -47,26 +50,42 @@ impl Default for DmaWrites {
         Self {
             queue: VecDeque::with_capacity(4096),
             bytes: VecDeque::with_capacity(1 << 20),
-            last: Ps::ZERO,
+            aside: Vec::with_capacity(1 << 16),
             refused: 0,
         }
     }
 }
 
 impl DmaWrites {
-    /// Queues a write that cores see from `visible` on, or later where an earlier write is; returns that time.
-    pub fn push(&mut self, visible: Ps, address: u64, data: &[u8], stream: Stream) -> Ps {
-        self.push_padded(visible, address, (data, 0), stream)
+    /// Queues a write whose last byte leaves at `left` and that cores see from `visible` on, or later where one that left
+    /// before it is; returns that time.
+    pub fn push(&mut self, times: (Ps, Ps), address: u64, data: &[u8], stream: Stream) -> Ps {
+        self.push_padded(times, address, (data, 0), stream)
     }
 
     /// The same, with so many zeros behind the data.
-    pub fn push_padded(&mut self, visible: Ps, address: u64, (data, zeros): (&[u8], usize), stream: Stream) -> Ps {
-        self.last = self.last.max(visible);
-        let write = Write { visible: self.last, address, length: data.len() + zeros, stream, done: false };
-        self.queue.push_back(write);
+    pub fn push_padded(
+        &mut self,
+        (left, visible): (Ps, Ps),
+        address: u64,
+        (data, zeros): (&[u8], usize),
+        stream: Stream,
+    ) -> Ps {
+        let later = self.queue.iter().rev().take_while(|w| w.left > left).count();
+        let at = self.queue.len() - later;
+        let behind: usize = self.queue.range(at..).map(|w| w.length).sum();
+        let from = self.bytes.len() - behind;
+        self.aside.clear();
+        self.aside.extend(self.bytes.range(from..));
+        self.bytes.truncate(from);
         self.bytes.extend(data);
-        self.bytes.resize(self.bytes.len() + zeros, 0);
-        self.last
+        self.bytes.resize(from + data.len() + zeros, 0);
+        self.bytes.extend(&self.aside);
+        let visible = at.checked_sub(1).map_or(visible, |before| visible.max(self.queue[before].visible));
+        let write = Write { left, visible, address, length: data.len() + zeros, stream, done: false };
+        self.queue.insert(at, write);
+        self.queue.range_mut(at + 1..).take_while(|w| w.visible < visible).for_each(|w| w.visible = visible);
+        visible
     }
 
     /// When the next write becomes visible.
@@ -137,14 +156,19 @@ mod tests {
         Stream { side: Side::Receive, queue }
     }
 
+    /// A write of a queue that leaves at one time and is visible at another, if nothing before it is in its way.
+    fn push(writes: &mut DmaWrites, times: (u64, u64), address: u64, data: &[u8], queue: u16) -> Ps {
+        writes.push((Ps(times.0), Ps(times.1)), address, data, stream(queue))
+    }
+
     #[test]
     fn in_order_and_cancelled_by_stream() {
         let mut ram = Ram(vec![0; 8]);
         let mut writes = DmaWrites::default();
-        assert_eq!(writes.push(Ps(20), 0, &[1, 1], stream(0)), Ps(20));
-        assert_eq!(writes.push(Ps(10), 2, &[2, 2], stream(1)), Ps(20), "not before the earlier one");
-        writes.push(Ps(30), 4, &[3, 3], stream(0));
-        writes.push(Ps(30), u64::MAX, &[9], stream(2));
+        assert_eq!(push(&mut writes, (5, 20), 0, &[1, 1], 0), Ps(20));
+        assert_eq!(push(&mut writes, (6, 10), 2, &[2, 2], 1), Ps(20), "not before one that left before it");
+        push(&mut writes, (7, 30), 4, &[3, 3], 0);
+        push(&mut writes, (8, 30), u64::MAX, &[9], 2);
         writes.cancel(stream(0));
         assert_eq!(writes.apply(Ps(25), &mut ram), (1, Ps(5)));
         assert_eq!((writes.next_time(), ram.0.as_slice()), (Ps(30), &[0, 0, 2, 2, 0, 0, 0, 0][..]));
@@ -153,11 +177,29 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_later_holds_up_nothing() {
+        let mut ram = Ram(vec![0; 8]);
+        let mut writes = DmaWrites::default();
+        assert_eq!(push(&mut writes, (10, 20), 0, &[1], 0), Ps(20));
+        assert_eq!(push(&mut writes, (500, 510), 1, &[2, 3], 0), Ps(510), "decided early");
+        assert_eq!(push(&mut writes, (600, 610), 3, &[4], 0), Ps(610));
+        assert_eq!(push(&mut writes, (15, 25), 4, &[5, 6], 1), Ps(25), "leaves before it");
+        assert_eq!(push(&mut writes, (15, 25), 6, &[7], 2), Ps(25), "with that one, and behind it");
+        assert_eq!(push(&mut writes, (499, 605), 7, &[8], 3), Ps(605), "holds up what leaves behind it");
+        assert_eq!(writes.apply(Ps(30), &mut ram), (3, Ps(10 + 5 + 5)));
+        assert_eq!((ram.0.as_slice(), writes.next_time()), (&[1, 0, 0, 0, 5, 6, 7, 0][..], Ps(605)));
+        assert_eq!(writes.apply(Ps(605), &mut ram), (2, Ps(0)));
+        assert_eq!(ram.0, [1, 2, 3, 0, 5, 6, 7, 8]);
+        assert_eq!(writes.apply(Ps(610), &mut ram), (1, Ps(0)));
+        assert_eq!(ram.0, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
     fn whoever_takes_some_leaves_the_others_in_their_order() {
         let mut ram = Ram(vec![0; 8]);
         let mut writes = DmaWrites::default();
         for (t, address, queue) in [(10, 0, 1), (20, 1, 2), (30, 2, 1), (40, 3, 2), (50, 4, 1)] {
-            writes.push(Ps(t), address, &[t as u8], stream(queue));
+            push(&mut writes, (t, t), address, &[t as u8], queue);
         }
         assert_eq!(writes.apply_of(Ps(45), &mut ram, |s| s == stream(2)), (2, Ps(30)));
         assert_eq!(ram.0, [0, 20, 0, 40, 0, 0, 0, 0]);
@@ -175,12 +217,12 @@ mod tests {
         let mut writes = DmaWrites::default();
         let room = writes.bytes.capacity();
         // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
-        writes.push_padded(Ps(1), 0, (&[], room - 1500), stream(0));
-        writes.push(Ps(2), 4000, &[1], stream(1));
+        writes.push_padded((Ps(1), Ps(1)), 0, (&[], room - 1500), stream(0));
+        push(&mut writes, (2, 2), 4000, &[1], 1);
         writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
         for (n, queue) in [(0, 1), (1, 2), (2, 1)] {
-            writes.push(Ps(2), n * 1000, &data, stream(queue));
+            push(&mut writes, (2, 2), n * 1000, &data, queue);
         }
         let (first, second) = writes.bytes.as_slices();
         assert!((1001..2001).contains(&first.len()) && !second.is_empty(), "the second one is cut");

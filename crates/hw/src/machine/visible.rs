@@ -112,7 +112,7 @@ mod tests {
 
     fn push(m: &Machine, t: u64, queue: u16, address: u64) {
         let stream = Stream { side: Side::Receive, queue };
-        m.nics.borrow_mut().slots[0].nic.writes().push(Ps(t), address, &[t as u8], stream);
+        m.nics.borrow_mut().slots[0].nic.writes().push((Ps(t), Ps(t)), address, &[t as u8], stream);
     }
 
     fn memory(m: &Machine) -> Vec<u8> {

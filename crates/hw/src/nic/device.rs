@@ -5,7 +5,7 @@
 //! wire and no book. One file that implements [`Device`] is a whole NIC.
 
 use super::blocks::dma_engine::DmaEngine;
-use super::mac::Mac;
+use super::mac::{Mac, Sender};
 use super::notice::{Notice, Notices};
 use super::port::Event;
 use super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStats};
@@ -126,7 +126,7 @@ pub trait Device {
     fn source<G: GuestMemory>(&mut self, _io: &mut Io<'_, Self::Event, G>) {}
     /// An event is due.
     fn event<G: GuestMemory>(&mut self, event: Self::Event, io: &mut Io<'_, Self::Event, G>);
-    /// The last bit of a frame of a queue has left; its length with FCS.
+    /// The last bit of a frame of a queue has left, which was sent since the last reset; its length with FCS.
     fn sent<G: GuestMemory>(&mut self, _queue: u16, _length: u32, _io: &mut Io<'_, Self::Event, G>) {}
 
     /// Level of its interrupt pin.
@@ -168,6 +168,7 @@ pub struct Effects<'a, E> {
     pub(super) writes: &'a mut DmaWrites,
     pub(super) told: &'a mut Notices,
     pub(super) deferred: &'a mut Vec<Store>,
+    pub(super) life: &'a mut u32,
 }
 
 impl<E: Copy + Ordered> Effects<'_, E> {
@@ -194,10 +195,13 @@ impl<E: Copy + Ordered> Effects<'_, E> {
         self.writes.cancel(Stream { side, queue });
     }
 
-    /// Nor is anything else: the device is reset.
+    /// The device is reset: nothing more is written, nothing of what it has planned happens, and it is not told of frames
+    /// that are on the wire.
     pub fn forget(&mut self) {
         self.writes.clear();
         self.deferred.clear();
+        self.events.retain(|event| !matches!(event, Event::Device(_)));
+        *self.life = self.life.wrapping_add(1);
     }
 
     /// A trapped doorbell: it comes back by [`Device::doorbell`] at its time.
@@ -245,7 +249,7 @@ impl<E, G> Io<'_, E, G> {
     pub fn write(&mut self, t: Ps, address: u64, data: &[u8], purpose: Purpose) -> (Ps, Ps) {
         let place = (address, data.len() as u64);
         let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
-        (left, self.effects.writes.push(visible, address, data, purpose.into()))
+        (left, self.effects.writes.push((left, visible), address, data, purpose.into()))
     }
 
     /// Writes two pieces, the second behind the first, that cores see at once; when the last byte has left, and that time.
@@ -255,8 +259,9 @@ impl<E, G> Io<'_, E, G> {
             let place = (address, data.len() as u64);
             (left, visible) = self.engine.write(left, place, self.asks(purpose), self.memory, self.effects.told);
         }
+        // Both with the second one, so that nothing comes between them.
         for (address, data) in pieces {
-            visible = self.effects.writes.push(visible, address, data, purpose.into());
+            visible = self.effects.writes.push((left, visible), address, data, purpose.into());
         }
         (left, visible)
     }
@@ -274,7 +279,7 @@ impl<E, G> Io<'_, E, G> {
         let frame = self.mac.frame(packet);
         let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
         let data = (data, part.len() - data.len());
-        (left, self.effects.writes.push_padded(visible, address, data, purpose.into()))
+        (left, self.effects.writes.push_padded((left, visible), address, data, purpose.into()))
     }
 }
 
@@ -294,7 +299,8 @@ impl<E: Copy + Ordered, G> Io<'_, E, G> {
 
     /// Sends a frame (without FCS) of a queue, padded to `least` bytes, from `t` on, when the wire is free.
     pub fn send(&mut self, t: Ps, queue: u16, frame: &[u8], least: usize) -> usize {
-        let (length, end) = self.mac.send(t, (queue, frame, least), self.effects.told);
+        let of = Sender { queue, life: *self.effects.life };
+        let (length, end) = self.mac.send(t, (of, frame, least), self.effects.told);
         self.effects.events.push(end, Event::Sent);
         length
     }

@@ -6,13 +6,22 @@ use crate::wire::{Cable, Packet, FCS};
 use std::collections::VecDeque;
 use wiretime_base::{BitRate, Calendar, Ps};
 
+/// Whose frame it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// The queue.
+    pub queue: u16,
+    /// The life of its device, which ends with a reset.
+    pub life: u32,
+}
+
 /// A frame on its way out, without FCS.
 #[derive(Debug)]
 pub struct Outgoing {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The queue that it is of.
-    pub queue: u16,
+    /// Whose it is.
+    pub of: Sender,
 }
 
 /// See the module.
@@ -66,7 +75,7 @@ impl Mac {
     pub(super) fn send(
         &mut self,
         t: Ps,
-        (queue, frame, least): (u16, &[u8], usize),
+        (of, frame, least): (Sender, &[u8], usize),
         told: &mut Notices,
     ) -> (usize, Ps) {
         let mut bytes = self.spare.pop().unwrap_or_default();
@@ -79,8 +88,8 @@ impl Mac {
         let end = start + self.line.time_of(on_wire);
         // Told as soon as it is known: a far end simulates ahead by so much.
         self.cable.far_takes(start, &bytes);
-        told.tell(start, Notice::Frame { queue, end, length: on_wire as u32 });
-        self.outgoing.push_back(Outgoing { bytes, queue });
+        told.tell(start, Notice::Frame { queue: of.queue, end, length: on_wire as u32 });
+        self.outgoing.push_back(Outgoing { bytes, of });
         self.untold += 1;
         (length, end)
     }

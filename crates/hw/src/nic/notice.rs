@@ -85,7 +85,9 @@ pub enum Notice {
     Interrupt { vector: u16 },
     /// The device writes or reads memory.
     Transfer { write: bool, descriptors: bool, queue: u16, bytes: u64, until: Ps },
-    /// The device has been reset: what it held is gone.
+    /// The receiver has been switched off: what it held is gone.
+    Deaf,
+    /// The device has been reset: so is what it was to send.
     Reset,
 }
 

@@ -156,6 +156,8 @@ impl Watched {
 #[derive(Clone, Copy)]
 struct Record {
     fate: Fate,
+    /// The port that sends it.
+    by: u8,
     queue: u16,
 }
 
@@ -309,7 +311,7 @@ impl Ledger {
         let (index, number) = split(id);
         let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
         let next = book.base + book.records.len() as u64;
-        book.records.push_back(Record { fate: Fate::Offered, queue: 0 });
+        book.records.push_back(Record { fate: Fate::Offered, by: 0, queue: 0 });
         if number != next {
             self.violation(format!("packet {id:#x} offered, number {next} expected"));
         }
@@ -387,9 +389,13 @@ impl Ledger {
         }
     }
 
-    /// The host posted the buffer at `address` to a transmit ring; returns which packet it carries.
-    pub fn transmitted(&mut self, address: u64) -> Option<u64> {
+    /// The host posted the buffer at `address` to a transmit ring of `port`; returns which packet it carries.
+    pub fn transmitted(&mut self, address: u64, port: usize) -> Option<u64> {
         let id = self.buffers.remove(&address)?;
+        let (book, number) = split(id);
+        if let Some(r) = self.books.get_mut(book).and_then(|b| b.record(number)) {
+            r.by = port as u8;
+        }
         self.moves(id, Fate::Held, Fate::InTx);
         Some(id)
     }
@@ -435,14 +441,21 @@ impl Ledger {
         }
     }
 
-    /// Port `port` was reset: what it held of anybody's packets, and what lay in posted buffers of its own, is gone.
-    pub fn reset(&mut self, port: usize) {
-        let Some(books) = self.books.get_mut(2 * port..2 * port + 2) else { return };
-        for r in books.iter_mut().flat_map(|b| &mut b.records) {
-            if matches!(r.fate, Fate::InFifo | Fate::InTx) {
-                r.fate = Fate::Reset;
+    /// The receiver of port `port` was reset: what it held, and what lay in its posted buffers, is gone; `sends`: the whole
+    /// port was, so that it sends none of anybody's packets that it was to send.
+    pub fn reset(&mut self, port: usize, sends: bool) {
+        if 2 * port + 2 > self.books.len() {
+            return;
+        }
+        for (number, book) in self.books.iter_mut().enumerate() {
+            let own = number / 2 == port;
+            for r in &mut book.records {
+                if own && r.fate == Fate::InFifo || sends && r.fate == Fate::InTx && usize::from(r.by) == port {
+                    r.fate = Fate::Reset;
+                }
             }
         }
+        let books = &mut self.books[2 * port..2 * port + 2];
         self.buffers.retain(|_, &mut id| {
             let (book, number) = split(id);
             if book / 2 != port {
@@ -453,7 +466,7 @@ impl Ledger {
             }
             false
         });
-        books.iter_mut().for_each(Book::settle);
+        self.books.iter_mut().for_each(Book::settle);
     }
 
     /// The load starts with packet `first`, the first time that this is said. To be said before it is settled.
@@ -630,7 +643,7 @@ mod tests {
         l.steered(id(2), 3);
         l.moves(id(0), Fate::Offered, Fate::InFifo);
         l.delivered(id(0), 0x1000);
-        assert_eq!(l.transmitted(0x1000), Some(id(0)));
+        assert_eq!(l.transmitted(0x1000, 0), Some(id(0)));
         assert_eq!(l.returned(Some(id(0)), Some(id(0))), Some(1));
         l.moves(id(1), Fate::Offered, Fate::CoreDrop);
         l.moves(id(2), Fate::Offered, Fate::InFifo);
@@ -675,7 +688,31 @@ mod tests {
             l.moves(id, Fate::Offered, Fate::InFifo);
             l.delivered(id, 0x1000 + id);
         }
-        l.reset(0);
+        l.reset(0, true);
         assert_eq!((l.port(0, Which::Total).lost_in_reset, l.port(1, Which::Total).held_by_host), (1, 1));
+    }
+
+    #[test]
+    fn what_a_port_was_to_send_is_lost_with_it_whoever_received_it() {
+        let came = || {
+            let mut l = Ledger::new((2, 4), true);
+            for id in [0, 1, PORT1, PORT1 + 1] {
+                l.offered(id);
+                l.moves(id, Fate::Offered, Fate::InFifo);
+                l.delivered(id, 0x1000 + id);
+            }
+            // Each port sends one of its own packets and one of the other's.
+            for (id, port) in [(0, 0), (1, 1), (PORT1, 1), (PORT1 + 1, 0)] {
+                assert_eq!(l.transmitted(0x1000 + id, port), Some(id));
+            }
+            l
+        };
+        let lost = |mut l: Ledger, sends| {
+            l.reset(0, sends);
+            let of = |id| l.fate(id).is_none_or(|fate| fate == Fate::Reset); // settled at once, or behind another
+            [0, 1, PORT1, PORT1 + 1].map(of)
+        };
+        assert_eq!(lost(came(), false), [false; 4], "a receiver has nothing to send");
+        assert_eq!(lost(came(), true), [true, false, false, true]);
     }
 }

@@ -279,7 +279,8 @@ impl Books {
                 }
             }
             Notice::Frame { queue, end, length } => self.ports[port].leaves(t, queue, (end, length), frame),
-            Notice::Reset => self.ledger.reset(port),
+            Notice::Deaf => self.ledger.reset(port, false),
+            Notice::Reset => self.ledger.reset(port, true),
             _ => self.ports[port].hear(t, notice),
         }
     }
@@ -314,7 +315,7 @@ impl Books {
     fn read(&mut self, port: usize, queue: u16, first: Option<u64>) {
         let (posted, begun) = self.ports[port].queue(queue).transmit.read();
         let Some(buffer) = first else { return };
-        let carried = self.ledger.transmitted(buffer);
+        let carried = self.ledger.transmitted(buffer, port);
         self.ports[port].queue(queue).transmit.gathering = carried;
         let Some(id) = carried else { return };
         self.journeys.passes(id, Point::Posted, posted.unwrap_or(begun));

@@ -172,6 +172,8 @@ pub struct Port<D: Device> {
     events: EventQueue<Event<D::Event>>,
     told: Notices,
     deferred: Vec<Store>,
+    /// Resets of the device.
+    life: u32,
     rung: Vec<D::Event>,
     late: Lateness,
     packet_latency: Ps,
@@ -195,6 +197,7 @@ macro_rules! effects {
             writes: &mut $port.writes,
             told: &mut $port.told,
             deferred: &mut $port.deferred,
+            life: &mut $port.life,
         }
     };
 }
@@ -233,6 +236,7 @@ impl<D: Device> Port<D> {
             events: EventQueue::default(),
             told: Notices::default(),
             deferred: Vec::new(),
+            life: 0,
             rung: Vec::new(),
             late: Lateness::default(),
             packet_latency: p.port(index).nic.packet_latency.ps(),
@@ -333,9 +337,11 @@ impl<D: Device> Port<D> {
         if changed || heard {
             self.schedule();
         }
-        let queue = frame.queue;
+        let of = frame.of;
         self.mac.recycle(frame);
-        self.device.sent(queue, on_wire as u32, io!(self, engine, memory, guest));
+        if of.life == self.life {
+            self.device.sent(of.queue, on_wire as u32, io!(self, engine, memory, guest));
+        }
         self.hear(books);
     }
 

@@ -52,13 +52,13 @@ pub enum Due {
     /// Transmit descriptors are here.
     TxDescriptors { queue: u16, fetch: Fetch },
     /// What a transmit descriptor points to is here.
-    TxPayload { life: u32 },
+    TxPayload,
     /// Causes of a vector are visible to cores.
     Interrupt { vector: u8, causes: u32 },
     /// A direction's timer.
-    Timer { side: Side, life: u32 },
+    Timer { side: Side },
     /// A vector's throttle.
-    Throttle { vector: u8, life: u32 },
+    Throttle { vector: u8 },
 }
 
 impl Ordered for Due {
@@ -70,7 +70,7 @@ impl Ordered for Due {
             Due::RxSent { .. } => 3,
             Due::WriteBack { .. } => 4,
             Due::TxDescriptors { .. } => 5,
-            Due::TxPayload { .. } => 6,
+            Due::TxPayload => 6,
             Due::Interrupt { .. } => AFTER_SENT,
             Due::Timer { .. } => AFTER_SENT + 1,
             Due::Throttle { .. } => AFTER_SENT + 2,
@@ -96,8 +96,6 @@ pub struct Intel<C> {
     moderation: Moderation,
     /// Messages that are due, a bit a vector.
     messages: u64,
-    /// Resets so far: timers of an earlier life are void.
-    life: u32,
     packet_latency: Ps,
     last_payload: Ps,
     /// Tails as last seen, and queues that are on, a bit each, by side.
@@ -116,7 +114,6 @@ impl<C: Controller> Intel<C> {
             transmit: Transmit::new(p, queues),
             moderation: Moderation::new(64),
             messages: 0,
-            life: 0,
             packet_latency: p.packet_latency.ps(),
             last_payload: Ps::ZERO,
             seen_tails: [vec![0; queues], vec![0; queues]],
@@ -138,7 +135,7 @@ impl<C: Controller> Intel<C> {
             return;
         }
         let due = self.moderation.packet(side, t, causes, delays);
-        fx.at(due, Due::Timer { side, life: self.life });
+        fx.at(due, Due::Timer { side });
     }
 
     /// Causes become an interrupt now, or when the throttle lets them.
@@ -148,7 +145,7 @@ impl<C: Controller> Intel<C> {
                 fx.tell(t, Notice::Interrupt { vector: vector.into() });
                 self.registers.raise(vector, causes);
             }
-            InterruptAction::Wait(until) => fx.at(until, Due::Throttle { vector, life: self.life }),
+            InterruptAction::Wait(until) => fx.at(until, Due::Throttle { vector }),
             InterruptAction::Nothing => {}
         }
     }
@@ -235,17 +232,17 @@ impl<C: Controller> Device for Intel<C> {
                 self.take_transmit_descriptors(queue, fetch, io);
                 self.transmit_pump(t, io);
             }
-            Due::TxPayload { life } if life == self.life => {
+            Due::TxPayload => {
                 self.payload_read(t, io);
                 self.transmit_pump(t, io);
             }
             Due::Interrupt { vector, causes } => self.interrupt(t, vector, causes, io),
-            Due::Timer { side, life } if life == self.life => {
+            Due::Timer { side } => {
                 let causes = self.moderation.expired(side, t);
                 self.interrupt(t, 0, causes, io);
             }
-            Due::Throttle { vector, life } if life == self.life => self.interrupt(t, vector, 0, io),
-            _ => {} // of an earlier life of the device
+            Due::Throttle { vector } => self.interrupt(t, vector, 0, io),
+            Due::RxNext { .. } | Due::RxSent { .. } | Due::WriteBack { .. } => {} // of an earlier life of the receiver
         }
     }
 

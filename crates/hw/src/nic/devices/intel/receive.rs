@@ -77,7 +77,7 @@ pub struct Receive {
     pub in_flight: VecDeque<(Stored, u32)>,
     /// Their buffers, in order: address and length, and whether it is its frame's last.
     pub parts: VecDeque<Filled>,
-    /// Resets so far: what is under way of an earlier life is void.
+    /// How often it was reset: what is under way of an earlier life is void.
     pub life: u32,
     pub write_back_at: u32,
     pub write_back_timer: Ps,

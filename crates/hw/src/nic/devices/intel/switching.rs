@@ -42,7 +42,6 @@ impl<C: Controller> Intel<C> {
     fn start_over(&mut self, fx: &mut Effects<'_, Due>) {
         self.moderation.reset();
         self.messages = 0;
-        self.life = self.life.wrapping_add(1);
         self.receive.reset(fx);
         self.transmit.reset();
         for queue in 0..self.transmit.queues.len() as u16 {
@@ -75,7 +74,7 @@ impl<C: Controller> Intel<C> {
         if side == Side::Receive && before != 0 && after == 0 {
             // The whole unit: what is under way is lost, now: drivers free their buffers right after.
             self.receive.reset(fx);
-            fx.tell(fx.now, Notice::Reset);
+            fx.tell(fx.now, Notice::Deaf);
         }
     }
 

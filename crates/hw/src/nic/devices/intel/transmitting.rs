@@ -109,7 +109,7 @@ impl<C: Controller> Intel<C> {
         self.transmit.turns.turn_to(queue, ends);
         self.last_payload = done;
         self.transmit.reading.push_back(Reading { queue, epoch, index, descriptor });
-        io.at(done, Due::TxPayload { life: self.life });
+        io.at(done, Due::TxPayload);
         true
     }
 

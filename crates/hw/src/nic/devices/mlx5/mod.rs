@@ -29,7 +29,7 @@ use super::super::stats::{ReceiveStats, RxQueueStats, TransmitStats, TxQueueStat
 use crate::memory::GuestMemory;
 use crate::params::{self, Platform};
 use crate::pci::{Bar, Identity, Msix};
-use crate::wire::Packet;
+use crate::wire::{Packet, FCS};
 use fields::word;
 use objects::{Objects, State};
 use receive::Stored;
@@ -80,7 +80,6 @@ pub enum Due {
     /// Commands are handed over.
     Command {
         entries: u32,
-        life: u32,
     },
     /// A doorbell of a page arrives: its place in the page.
     Doorbell {
@@ -106,7 +105,6 @@ pub enum Due {
     /// A packet has left for memory; the buffer is to be looked at.
     Written {
         bytes: u32,
-        life: u32,
     },
     Receive,
     /// The record of a send queue is here.
@@ -121,9 +119,7 @@ pub enum Due {
         count: u16,
     },
     /// The payload of a packet is here; another can be asked for.
-    Payload {
-        life: u32,
-    },
+    Payload,
     Ask,
     /// A session of compressed completions has been open for long.
     Session {
@@ -140,9 +136,7 @@ pub enum Due {
         vector: u16,
     },
     /// The firmware fails.
-    Fails {
-        life: u32,
-    },
+    Fails,
 }
 
 impl Ordered for Due {
@@ -152,11 +146,11 @@ impl Ordered for Due {
             Due::Doorbell { .. } => 1,
             Due::ReceiveRecord { .. } | Due::LookAgain { .. } | Due::SendRecord { .. } => 2,
             Due::Requests { .. } | Due::Blocks { .. } => 3,
-            Due::Written { .. } | Due::Payload { .. } => 4,
+            Due::Written { .. } | Due::Payload => 4,
             Due::Receive | Due::Ask => 5,
             Due::Session { .. } | Due::Period { .. } => 6,
             Due::Message { .. } => 7,
-            Due::Fails { .. } => 8,
+            Due::Fails => 8,
         }
     }
     fn source(&self) -> u16 {
@@ -232,9 +226,8 @@ pub struct Mlx5 {
     in_flight: VecDeque<Work>,
     spare: Vec<Work>,
     asks: Ps,
-    /// Bytes that wait for the wire, by frame.
+    /// Bytes that wait for the wire.
     waiting: u64,
-    outgoing: VecDeque<u64>,
     /// Requests read, and reads: of receiving, of sending.
     fetched: [(u64, u64); 2],
     messages: VecDeque<u16>,
@@ -242,7 +235,6 @@ pub struct Mlx5 {
     steered_nowhere: u64,
     faults: u64,
     epochs: u32,
-    life: u32,
     now: Ps,
     /// Completion queues with an open session.
     open_sessions: Vec<u32>,
@@ -287,14 +279,12 @@ impl Mlx5 {
             spare: Vec::with_capacity(1024),
             asks: Ps::MAX,
             waiting: 0,
-            outgoing: VecDeque::with_capacity(1024),
             fetched: [(0, 0); 2],
             messages: VecDeque::with_capacity(64),
             out_of_buffer: BTreeMap::new(),
             steered_nowhere: 0,
             faults: 0,
             epochs: 0,
-            life: 0,
             now: Ps::ZERO,
             open_sessions: Vec::with_capacity(QUEUES),
             pieces: Vec::with_capacity(64),
@@ -420,11 +410,9 @@ impl Mlx5 {
         self.lanes.iter_mut().for_each(|lanes| lanes.fill(None));
         self.sending.clear();
         self.in_flight.clear();
-        self.outgoing.clear();
         self.messages.clear();
         self.out_of_buffer.clear();
         (self.writing, self.waiting, self.asks) = (false, 0, Ps::MAX);
-        self.life = self.life.wrapping_add(1);
         fx.forget();
         fx.note(Notice::Reset);
     }
@@ -497,7 +485,7 @@ impl Device for Mlx5 {
                     }
                 }
                 0x18 if self.segment.failed => {}
-                0x18 => fx.at(fx.now, Due::Command { entries: value, life: self.life }),
+                0x18 => fx.at(fx.now, Due::Command { entries: value }),
                 _ => {}
             }
         }
@@ -533,20 +521,20 @@ impl Device for Mlx5 {
         self.arrive(packet, io)
     }
 
-    fn sent<G: GuestMemory>(&mut self, _: u16, _: u32, io: &mut Io<'_, Due, G>) {
-        self.waiting -= self.outgoing.pop_front().unwrap_or_default();
+    fn sent<G: GuestMemory>(&mut self, _: u16, length: u32, io: &mut Io<'_, Due, G>) {
+        self.waiting -= u64::from(length - FCS);
         self.ask_payload(io);
     }
 
     fn event<G: GuestMemory>(&mut self, event: Due, io: &mut Io<'_, Due, G>) {
         self.now = io.now;
         match event {
-            Due::Command { entries, life } if life == self.life => {
+            Due::Command { entries } => {
                 // What they take away may have some.
                 self.close_sessions(io.now, io);
                 if !self.segment.fails && self.fails_at > io.now {
                     self.segment.fails = true;
-                    io.effects.at(self.fails_at, Due::Fails { life });
+                    io.effects.at(self.fails_at, Due::Fails);
                 }
                 self.commands(entries, io);
             }
@@ -556,17 +544,17 @@ impl Device for Mlx5 {
                 self.look_for_requests(queue, io);
             }
             Due::Requests { queue, epoch, first, count } => self.take_requests(queue, epoch, (first, count), io),
-            Due::Written { bytes, life } if life == self.life => self.written(bytes, io),
+            Due::Written { bytes } => self.written(bytes, io),
             Due::Receive => self.receive(io),
             Due::SendRecord { queue, epoch } => self.send_record(queue, epoch, io),
             Due::Blocks { queue, epoch, count } => self.take_blocks(queue, epoch, count, io),
-            Due::Payload { life } if life == self.life => self.payload(io),
+            Due::Payload => self.payload(io),
             Due::Ask => self.ask_again(io),
             Due::Session { cq, session } => self.session_over(cq, session, io),
             Due::Period { cq, timer } => self.period_ends(io.now, cq, timer, io),
             Due::Message { vector } => self.message(vector, io),
-            Due::Fails { life } if life == self.life => self.fail(&mut io.effects),
-            _ => {} // of an earlier life
+            Due::Fails => self.fail(&mut io.effects),
+            Due::LookAgain { .. } => {} // of an earlier life of its queue
         }
     }
 

@@ -437,7 +437,7 @@ impl Mlx5 {
         self.writing = true;
         // The next one enters the pipeline as this one's last bytes do: what it takes through it is no rate.
         let entered = left.saturating_sub(self.packet_latency).max(now);
-        io.at(entered, Due::Written { bytes: stored.packet.length, life: self.life });
+        io.at(entered, Due::Written { bytes: stored.packet.length });
         self.fetch_requests(number, io);
     }
 

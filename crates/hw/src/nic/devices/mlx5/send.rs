@@ -297,7 +297,7 @@ impl Mlx5 {
         }
         // Packets stay in order.
         work.until = until.max(self.in_flight.back().map_or(Ps::ZERO, |w| w.until));
-        io.at(work.until, Due::Payload { life: self.life });
+        io.at(work.until, Due::Payload);
         self.in_flight.push_back(work);
         self.fetch_work(queue, io);
     }
@@ -336,11 +336,10 @@ impl Mlx5 {
         let mut scratch = std::mem::take(&mut self.scratch);
         let begin = now + self.packet_latency;
         let counters = &mut self.port.counters;
-        let (waiting, outgoing) = (&mut self.waiting, &mut self.outgoing);
+        let waiting = &mut self.waiting;
         let good = offload::frames(&mut frame, &offload, &mut scratch, |f| {
             let length = io.send(begin, lane, f, LEAST) as u64;
             *waiting += length;
-            outgoing.push_back(length);
             counters.sent += 1;
             counters.sent_bytes += length;
         });

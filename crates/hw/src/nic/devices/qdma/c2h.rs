@@ -128,7 +128,7 @@ impl<S: SharedRegisters> Qdma<S> {
             io.tell(t, Notice::Drained);
         }
         if std::mem::take(&mut self.blocked) {
-            io.at(t, Due::Generate { life: self.life });
+            io.at(t, Due::Generate);
         }
     }
 

@@ -153,7 +153,7 @@ impl<S: SharedRegisters> Qdma<S> {
         self.under_way.0 += 1;
         self.under_way.1 += piece;
         if ended {
-            io.at(until, Due::Answered { life: self.life });
+            io.at(until, Due::Answered);
         } else {
             self.asking = Some(a);
         }
@@ -202,9 +202,7 @@ impl<S: SharedRegisters> Qdma<S> {
             io.tell(t, Notice::Gathered { queue });
             // The last bytes are the check sequence's, whose value is not modelled.
             let frame = &packet[..packet.len().saturating_sub(FCS as usize)];
-            self.waiting += packet.len() as u64;
-            self.outgoing.push_back(packet.len() as u64);
-            io.send(t + self.packet_latency, queue, frame, 0);
+            self.waiting += io.send(t + self.packet_latency, queue, frame, 0) as u64 + u64::from(FCS);
             let q = &mut self.h2c[usize::from(queue)];
             (q.packet, q.sent) = (packet, q.sent + 1);
             q.packet.clear();

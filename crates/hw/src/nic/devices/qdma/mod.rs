@@ -78,15 +78,15 @@ pub enum Due {
     /// Descriptors are here.
     Descriptors { side: Side, queue: u16, fetch: Fetch },
     /// What a descriptor from the host points to is here.
-    Answered { life: u32 },
+    Answered,
     /// A packet of the generator is whole.
-    Generated { life: u32 },
+    Generated,
     /// The generator can begin another.
-    Generate { life: u32 },
+    Generate,
     /// A completion ring's timer ends.
     Timer { queue: u16, epoch: u32 },
     /// The requester interface can take a request.
-    Request { life: u32 },
+    Request,
 }
 
 impl Ordered for Due {
@@ -94,12 +94,12 @@ impl Ordered for Due {
         match self {
             Due::Doorbell { .. } => 0,
             Due::Descriptors { .. } => 1,
-            Due::Answered { .. } => 2,
-            Due::Generated { .. } => 3,
-            Due::Generate { .. } => 4,
+            Due::Answered => 2,
+            Due::Generated => 3,
+            Due::Generate => 4,
             Due::Timer { .. } => 5,
             // Last: it chooses among all that is there.
-            Due::Request { .. } => AFTER_SENT,
+            Due::Request => AFTER_SENT,
         }
     }
     fn source(&self) -> u16 {
@@ -197,8 +197,6 @@ pub struct Qdma<S> {
     /// Bytes that wait for the wire, of the FIFO's; by packet, in order.
     waiting: u64,
     tx_fifo: u64,
-    outgoing: VecDeque<u64>,
-    life: u32,
     received: ReceiveStats,
     reports: u64,
     fetched: [[u64; 2]; 2],
@@ -268,8 +266,6 @@ impl<S: SharedRegisters> Qdma<S> {
             on: Vec::with_capacity(queues),
             waiting: 0,
             tx_fifo: nic.tx_fifo.bytes(),
-            outgoing: VecDeque::with_capacity(64),
-            life: 0,
             received: ReceiveStats::default(),
             reports: 0,
             fetched: [[0; 2]; 2],
@@ -322,7 +318,7 @@ impl<S: SharedRegisters> Qdma<S> {
     fn look_at<G>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
         if t < self.looks {
             self.looks = t;
-            io.at(t, Due::Request { life: self.life });
+            io.at(t, Due::Request);
         }
     }
 
@@ -395,7 +391,7 @@ impl<S: SharedRegisters> Qdma<S> {
             if begin > t {
                 if begin < self.generates {
                     self.generates = begin;
-                    io.at(begin, Due::Generate { life: self.life });
+                    io.at(begin, Due::Generate);
                 }
                 return;
             }
@@ -411,7 +407,7 @@ impl<S: SharedRegisters> Qdma<S> {
             let packet = io.pull();
             let end = self.generator.sends(t, length.into(), needs);
             self.generated = Some((packet, queue));
-            io.at(end, Due::Generated { life: self.life });
+            io.at(end, Due::Generated);
         }
     }
 
@@ -466,12 +462,12 @@ impl<S: SharedRegisters> Qdma<S> {
                     fx.note(Notice::Drained);
                 }
                 self.blocked = false;
-                fx.at(fx.now, Due::Generate { life: self.life });
+                fx.at(fx.now, Due::Generate);
             }
         }
         // Others may go on.
         self.looks = fx.now;
-        fx.at(fx.now, Due::Request { life: self.life });
+        fx.at(fx.now, Due::Request);
         match changed.selector {
             Selector::SoftwareC2h => {
                 let s = Software::of(&self.registers.context(0, queue));
@@ -600,7 +596,6 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             all.clear();
         }
         self.on.clear();
-        self.outgoing.clear();
         self.waiting = 0;
         (0..self.c2h.len() as u16).for_each(|queue| self.generator.forget(queue));
         self.buffer.clear(fx.now);
@@ -613,7 +608,6 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         self.coalescing = Coalescing::default();
         self.statuses.clear();
         (self.looks, self.generates, self.fetches, self.blocked) = (Ps::MAX, Ps::MAX, Ps::ZERO, false);
-        self.life = self.life.wrapping_add(1);
         fx.forget();
         fx.note(Notice::Reset);
     }
@@ -651,8 +645,8 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         }
     }
 
-    fn sent<G: GuestMemory>(&mut self, _: u16, _: u32, io: &mut Io<'_, Due, G>) {
-        self.waiting -= self.outgoing.pop_front().unwrap_or_default();
+    fn sent<G: GuestMemory>(&mut self, _: u16, length: u32, io: &mut Io<'_, Due, G>) {
+        self.waiting -= u64::from(length);
         self.pump(io.now, io);
     }
 
@@ -672,17 +666,17 @@ impl<S: SharedRegisters> Device for Qdma<S> {
                 self.take_h2c_descriptors(queue, fetch, io);
                 self.pump(t, io);
             }
-            Due::Answered { life } if life == self.life => {
+            Due::Answered => {
                 self.answer(io);
                 self.pump(t, io);
             }
-            Due::Generated { life } if life == self.life => {
+            Due::Generated => {
                 if let Some((packet, queue)) = self.generated.take() {
                     self.store(&packet, queue, io);
                 }
                 self.generate(t, io);
             }
-            Due::Generate { life } if life == self.life => {
+            Due::Generate => {
                 self.generates = Ps::MAX;
                 self.generate(t, io);
             }
@@ -693,11 +687,11 @@ impl<S: SharedRegisters> Device for Qdma<S> {
                     self.pump(t, io);
                 }
             }
-            Due::Request { life } if life == self.life && t == self.looks => {
+            Due::Request if t == self.looks => {
                 self.looks = Ps::MAX;
                 self.pump(t, io);
             }
-            _ => {} // of an earlier life, or there has been an earlier look
+            Due::Request => {} // there has been an earlier look
         }
     }
 
