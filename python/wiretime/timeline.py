@@ -17,6 +17,7 @@ Record = Mapping[str, Any]
 
 CORES = 1000  # process numbers of cores, behind those of ports
 INSTANT = {"drop": 1, "doorbell": 2, "interrupt": 3}
+UNKNOWN = 2**64 - 1
 STAGES = ("F", "Ds", "Is", "Ex", "Cm")
 
 
@@ -44,7 +45,9 @@ def _event(process: int, number: int, r: Record, start: int) -> Iterator[Event]:
     if what == "frame":
         track = "wire out" if r["out"] else "wire in"
         times = (at, _time(r["until"], start))
-        yield from _span(process, track, number, times, f"{r['bytes']} B", {"packet": str(r["id"])})
+        # What the guest sends of its own is no packet of a load.
+        packet = {} if r["id"] == UNKNOWN else {"packet": str(r["id"])}
+        yield from _span(process, track, number, times, f"{r['bytes']} B", packet)
     elif what == "dma":
         kind = "descriptors" if r["descriptors"] else "payload"
         track = f"DMA {'write' if r['write'] else 'read'} {kind}"

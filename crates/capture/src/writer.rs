@@ -1,4 +1,4 @@
-//! Frames of the simulated wire as pcapng: time stamps in picoseconds, direction by flags, drops marked.
+//! Frames of the simulated wire as pcapng: time stamps in nanoseconds, direction by flags, drops marked.
 //!
 //! Each port is two interfaces: its wire, and the frames that its NIC refused, which appear a second time at the time of their
 //! refusal, with the class of drop as a comment. Packets that the program dropped are not marked: they were the host's.
@@ -10,8 +10,10 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use wiretime_hw::wire::{Passage, Seen};
 
-/// Ten to the power of minus twelve.
-const PICOSECONDS: u8 = 12;
+/// Ten to the power of minus nine. With picoseconds Wireshark 4.0 overflows: what passes 18.4 ms or more after a full second is
+/// shown too early.
+const NANOSECONDS: u8 = 9;
+const PS_PER_NS: u64 = 1000;
 const FLAGS: OptionCode = OptionCode(2);
 const PACKET_ID: OptionCode = OptionCode(5);
 const QUEUE: OptionCode = OptionCode(6);
@@ -67,7 +69,7 @@ impl<W: Write> Writer<W> {
                 (format!("port{port}"), "the wire of the port: in is to the NIC"),
                 (format!("port{port}-dropped"), "frames that the NIC refused, when it did"),
             ] {
-                let resolution = [PICOSECONDS, 0, 0, 0];
+                let resolution = [NANOSECONDS, 0, 0, 0];
                 write(
                     &mut out,
                     InterfaceDescriptionBlock {
@@ -83,7 +85,7 @@ impl<W: Write> Writer<W> {
                             PcapNGOption { code: OptionCode::IfTsresol, len: 1, value: Cow::Borrowed(&resolution) },
                         ],
                         block_len2: none,
-                        if_tsresol: PICOSECONDS,
+                        if_tsresol: NANOSECONDS,
                         if_tsoffset: 0,
                     },
                 )?;
@@ -102,6 +104,7 @@ impl<W: Write> Writer<W> {
             Passage::Out => (None, OUTBOUND),
             Passage::Dropped(class) => (Some(class), INBOUND),
         };
+        let at = s.at.0 / PS_PER_NS;
         let (flags, id, queue) = (flags.to_le_bytes(), s.id.to_le_bytes(), u32::from(s.queue).to_le_bytes());
         let mut options = Vec::with_capacity(4);
         if let Some(class) = dropped {
@@ -120,8 +123,8 @@ impl<W: Write> Writer<W> {
                 block_type: 0,
                 block_len1: 0,
                 if_id: 2 * port as u32 + u32::from(dropped.is_some()),
-                ts_high: (s.at.0 >> 32) as u32,
-                ts_low: s.at.0 as u32,
+                ts_high: (at >> 32) as u32,
+                ts_low: at as u32,
                 caplen: frame.len() as u32,
                 origlen: frame.len() as u32,
                 data: &data,

@@ -126,22 +126,22 @@ fn truncated_files() {
     );
 }
 
-/// What we write is what we read, to the picosecond.
+/// What we write is what we read, to the nanosecond.
 #[test]
 fn our_own_files() {
     let mut file = Vec::new();
     let mut w = Writer::new(&mut file, &[100_000_000_000; 2]).unwrap();
     let seen = |at, passage| Seen { at, passage, id: 7, queue: 3, end: 0 };
     for (port, at, passage) in [
-        (0, 5_000_000_001, Passage::In),
-        (1, 5_000_000_007, Passage::Out),
-        (1, 5_000_000_100, Passage::Dropped("CoreDrop")),
+        (0, 5_000_001_999, Passage::In),
+        (1, 5_000_007_000, Passage::Out),
+        (1, 5_000_100_001, Passage::Dropped("CoreDrop")),
     ] {
         w.write(port, &seen(Ps(at), passage), &ethernet(61)).unwrap();
     }
     w.flush().unwrap();
     let found = packets(file).unwrap();
-    assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 6, 99].map(Ps));
+    assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), [0, 6000, 99_000].map(Ps));
     assert!(found.iter().all(|p| p.1 == ethernet(61)));
 }
 
