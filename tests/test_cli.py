@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import wiretime
 from wiretime import paths, platforms
+from wiretime.cli.help import SECTIONS
 from wiretime.cli.request import request_of
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
@@ -205,3 +206,18 @@ def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((paths.REPOSITORY / "pyproject.toml").read_text())["project"]
     done = wiretime("--version")
     assert done.returncode == 0 and done.stdout == f"wiretime {project['version']}\n"
+
+
+def test_help_has_every_option_once_and_by_what_it_is_about() -> None:
+    parts: dict[str, list[str]] = {}
+    for line in wiretime("run", "--help").stdout.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            part = parts.setdefault(line[:-1], [])
+        elif line.startswith("  --"):
+            part.append(line.split()[0])
+    assert list(parts) == ["Arguments", *SECTIONS], "run has no option of no section"
+    shown = [option for part in parts.values() for option in part]
+    assert len(shown) == len(set(shown)) == sum(map(len, SECTIONS.values()))
+    assert "--packet-size" in parts["Load"] and "--set" in parts["Machine"] and "--help" in parts["Other"]
+    own = wiretime("msb", "--help").stdout.split("Load:")[0]
+    assert "--loss" in own and "--packet-sizes" in own and "--arrivals" not in own

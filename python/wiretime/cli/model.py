@@ -9,10 +9,11 @@ import typer
 
 from wiretime import files, runs
 from wiretime.cli.base import app, notes, screen
+from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
 
 
-@app.command("model")
+@app.command("model", cls=Sectioned)
 @with_request("testpmd", without=("ports", "files", "role", "kernel", "hugepages", "engine", "model"))
 def model_command(
     request: runs.Request,

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from wiretime import explain, far, load, offered, platforms, report, runs
 from wiretime.cli.base import AppArgs, Application, Changes, Cores, NicName, PlatformName, Queues, app, notes, screen
+from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 
@@ -43,7 +44,7 @@ class _Display:
         self.bar.update(self.task, description=p["phase"], completed=p["done_ns"], total=total, state=state)
 
 
-@app.command("run")
+@app.command("run", cls=Sectioned)
 @with_request()
 def run_command(
     request: runs.Request,

@@ -10,6 +10,7 @@ import typer
 
 from wiretime import apps, load, offered, runs, search
 from wiretime.cli.base import STANDARD_SIZES, Jobs, Loss, OneSize, PlotFile, Sizes, TrialLength, app, notes, screen
+from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 from wiretime.search import show
@@ -38,7 +39,7 @@ def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
         show.plot(curves, plot, title)
 
 
-@app.command("msb")
+@app.command("msb", cls=Sectioned)
 @with_request()
 def msb_command(
     request: runs.Request,
@@ -74,7 +75,7 @@ def msb_command(
         screen.print(show.spreads(spreads, seeds))
 
 
-@app.command("advise")
+@app.command("advise", cls=Sectioned)
 @with_request("testpmd", without=("ports", "files", "role", "kernel", "hugepages"))
 def advise_command(
     request: runs.Request,
@@ -92,7 +93,7 @@ def advise_command(
     screen.print(advise.show(advise.advise(replace(request, packet_size=packet_size), rate, loss, jobs, tell)))
 
 
-@app.command("rfc2544")
+@app.command("rfc2544", cls=Sectioned)
 @with_request()
 def rfc2544_command(
     request: runs.Request,
@@ -104,7 +105,7 @@ def rfc2544_command(
     screen.print(show.benchmarks(found))
 
 
-@app.command("latency")
+@app.command("latency", cls=Sectioned)
 @with_request()
 def latency_command(
     request: runs.Request,
@@ -120,7 +121,7 @@ def latency_command(
         screen.print(show.latencies(trials, found.best))
 
 
-@app.command("ramp")
+@app.command("ramp", cls=Sectioned)
 @with_request()
 def ramp_command(
     request: runs.Request,

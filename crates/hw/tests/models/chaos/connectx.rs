@@ -180,23 +180,12 @@ impl Host {
 
     /// Everything that receives and sends: event, completion, receive and send queue, key, table.
     pub fn set_up(&mut self) -> (u32, u32, u32) {
-        let page = |at: u64| [(0x110, 0), (0x114, at as u32)];
-        let with = |words: &[Word], at: u64| [words, &page(at)[..]].concat();
-        let eq = self.make(&with(&[(0, 0x0301_0000), (0x1c, LOG << 24), (0x24, 3)], EQ), 0x118);
-        let mut cqs = [0; 2];
-        for (cq, (at, record)) in cqs.iter_mut().zip([(RECEIVE_CQ, RECORDS + 64), (SEND_CQ, RECORDS + 128)]) {
-            // Completions may share entries.
-            let words = [(0, 0x0400_0000), (0x10, 1 << 14), (0x1c, LOG << 24), (0x24, eq), (0x4c, record as u32)];
-            *cq = self.make(&with(&words, at), 0x118);
-        }
-        // A key of all physical memory; its low byte is 0.
-        let key = self.make(&[(0, 0x0200_0000), (0x1c, 1 << 31)], 0x110) << 8;
-        let rq_words =
-            [(0, 0x0908_0001), (0x28, cqs[0]), (0x50, 1 << 28), (0x64, RECORDS as u32), (0x70, 4 << 16 | LOG)];
-        let rq = self.make(&with(&rq_words, RQ), 0x118);
-        let sq_words =
-            [(0, 0x0904_0000), (0x28, cqs[1]), (0x50, 1 << 28), (0x64, RECORDS as u32), (0x70, 6 << 16 | LOG)];
-        let sq = self.make(&with(&sq_words, SQ), 0x118);
+        let eq = self.make(&event_queue(), QUEUE_COMMAND);
+        let [received, sent] = [(RECEIVE_CQ, RECORDS + 64), (SEND_CQ, RECORDS + 128)]
+            .map(|(at, record)| self.make(&completion_queue(eq, at, record), QUEUE_COMMAND));
+        let key = self.make(&KEY, 0x110) << 8;
+        let rq = self.make(&receive_queue(received), QUEUE_COMMAND);
+        let sq = self.make(&send_queue(sent), QUEUE_COMMAND);
         let ready = 1 << 20;
         self.make(&[(0, 0x0909_0000), (8, rq), (0x20, ready)], 0x110);
         self.make(&[(0, 0x0905_0000), (8, sq), (0x20, ready)], 0x110);
@@ -211,7 +200,7 @@ impl Host {
             self.put(RQ + 16 * index + 4, &key.to_be_bytes());
             self.put(RQ + 16 * index + 8, &(BUFFERS + 2048 * index).to_be_bytes());
         }
-        (key, sq, cqs[0])
+        (key, sq, received)
     }
 
     pub fn post(&mut self, side: usize, count: u16) {
@@ -222,6 +211,54 @@ impl Host {
     pub fn stats(&self) -> PortStats {
         self.port.stats(queues(&self.platform.nic[0]), &self.engine, &self.books)
     }
+}
+
+/// Bytes of a command that makes a queue, the page of its ring at the end.
+pub const QUEUE_COMMAND: usize = 0x118;
+
+/// Makes a key of all physical memory; its low byte is 0.
+const KEY: [Word; 2] = [(0, 0x0200_0000), (0x1c, 1 << 31)];
+
+fn queue(words: &[Word], at: u64) -> Vec<Word> {
+    [words, &[(0x110, 0), (0x114, at as u32)]].concat()
+}
+
+fn event_queue() -> Vec<Word> {
+    queue(&[(0, 0x0301_0000), (0x1c, LOG << 24), (0x24, 3)], EQ)
+}
+
+/// Its completions may share entries.
+fn completion_queue(eq: u32, at: u64, record: u64) -> Vec<Word> {
+    queue(&[(0, 0x0400_0000), (0x10, 1 << 14), (0x1c, LOG << 24), (0x24, eq), (0x4c, record as u32)], at)
+}
+
+fn receive_queue(cq: u32) -> Vec<Word> {
+    queue(&[(0, 0x0908_0001), (0x28, cq), (0x50, 1 << 28), (0x64, RECORDS as u32), (0x70, 4 << 16 | LOG)], RQ)
+}
+
+fn send_queue(cq: u32) -> Vec<Word> {
+    queue(&[(0, 0x0904_0000), (0x28, cq), (0x50, 1 << 28), (0x64, RECORDS as u32), (0x70, 6 << 16 | LOG)], SQ)
+}
+
+/// A command that makes an object as it should be but for some of its words: sizes, numbers, places. And the command by which
+/// it goes.
+fn nearly_right(random: &mut Random) -> (Vec<u8>, u32) {
+    let number = random.of(&[0, 1, 2, 3, 64, 65, 0x100, 0x101]);
+    let at = random.of(&[EQ, RECEIVE_CQ, SEND_CQ, RQ, SQ, BUFFERS, MEMORY - 4096]);
+    let (mut words, goes) = match random.below(5) {
+        0 => (event_queue(), 0x302),
+        1 => (completion_queue(number, at, RECORDS + 8 * random.below(64)), 0x401),
+        2 => (receive_queue(number), 0x90a),
+        3 => (send_queue(number), 0x906),
+        _ => (KEY.to_vec(), 0x202),
+    };
+    for _ in 0..random.below(3) {
+        // Not the opcode. The logarithm of a size is the first byte of one word, the last of another.
+        let word = 1 + random.below(words.len() as u64 - 1) as usize;
+        let (log, other) = (random.below(20) as u32, random.word() as u32);
+        words[word].1 = random.of(&[log, log << 24, 4 << 16 | log, other]);
+    }
+    (Host::of(&words, QUEUE_COMMAND), goes << 16)
 }
 
 /// Commands that do something.
@@ -241,6 +278,14 @@ pub fn drive(h: &mut Host, random: &mut Random, rounds: u64) {
             break;
         }
         match random.below(8) {
+            0 if random.one_in(3) => {
+                let (makes, goes) = nearly_right(random);
+                let (status, number) = h.command(&makes);
+                // What has been made goes again, mostly: there is room for so many.
+                if status == 0 && !random.one_in(8) {
+                    h.command(&Host::of(&[(0, goes), (8, number & 0xff_ffff)], 16));
+                }
+            }
             0 => {
                 // A command; parts of it are right.
                 let mut input = vec![0; 16 + random.below(0x400) as usize];
