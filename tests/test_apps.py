@@ -263,7 +263,9 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     measured = compare.read([perf, nic])
     caches = {"l2_misses_load": 30, "l2_misses_code": 10}
     core = {"core": {"instructions": 900, "cycles": 4000}, "caches": caches, "tlb": {}}
-    ours = {"statistics": {"cores": [core], "memory": {}, "receive": {"delivered": 10, "refused": 1}}}
+    queue = {"receive": {"dma_drops": 0, "core_drops": 1, "tx_drops": 0}}
+    counted = {"cores": [core], "memory": {}, "receive": {"delivered": 10}, "ports": [{"queues": [queue]}]}
+    ours = {"app": {"role": "forwards"}, "statistics": counted}
     console = Console(width=150)
     with console.capture() as shown:
         console.print(compare.table(ours, measured, None))
@@ -273,6 +275,14 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     assert "page-faults" in shown.get()
     with pytest.raises(WiretimeError, match="no file says how many packets"):
         compare.table(ours, compare.read([perf]), None)
+    # A ConnectX's names; what it did not send, and what DPDK calls the same once more, are something else.
+    nic.write_text(
+        "rx_packets: 10000\nrx_out_of_buffer: 200\nrx_discards_phy: 50\nrx_missed_errors: 200\ntx_dropped: 9\n"
+    )
+    with console.capture() as shown:
+        console.print(compare.table(ours, compare.read([perf, nic]), None))
+    (lost,) = [line for line in shown.get().splitlines() if "not received" in line]
+    assert lost.split()[2:4] == ["0.100", "0.025"]
     (tmp_path / "odd").write_text("nothing here")
     with pytest.raises(WiretimeError, match="holds no counters"):
         compare.read([tmp_path / "odd"])

@@ -58,6 +58,39 @@ def test_a_run_without_loss_has_time_left(tmp_path: Path) -> None:
     assert "nothing was lost" in said and "of the polls found nothing: there is time left" in said
 
 
+def test_few_losses_are_not_none(overloaded: Path) -> None:
+    result = json.loads((overloaded / "result.json").read_text())
+    result["cohort"] |= {"offered": 30_000, "core_drop": 26, "dma_drop": 0, "tx_drop": 0, "host_drop": 0}
+    assert explain.sentences(result)[0].endswith("; 26 of 30000 packets were lost.")
+
+
+def test_what_only_sends_is_counted_by_what_it_sent(tmp_path: Path) -> None:
+    out = tmp_path / "sender"
+    done = wiretime(*MODELLED, "--app-args=--forward-mode=txonly", "--set", "link.0.rate=50Gbps", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "as fast as the program sends" in done.stdout.splitlines()[0]
+    cycles = re.search(r"cycles a packet +(\d+)", done.stdout)
+    assert cycles is not None and int(cycles[1]) < 1000
+    done = wiretime("explain", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "testpmd on ampere-altra sent" in done.stdout and "could not be run" not in done.stdout
+    # Half of the link's rate is its limit.
+    assert "change the rate by less than 1%: cores a quarter faster (core.frequency=3.75GHz)" in done.stdout
+
+
+def test_iperf3_is_told_by_its_payload() -> None:
+    """What a change did to it has its unit; a change to nothing is no failure."""
+    one = explain.Change("cores a quarter faster", {"core.frequency": "3.75GHz"})
+    before = explain.Effect(explain.Change("as it is", {}), 10.0, 0.0, None, "Gb/s")
+    after = explain.Effect(one, 12.0, 0.0, None, "Gb/s")
+    assert explain.told(before, [after]) == [
+        "Cores a quarter faster (core.frequency=3.75GHz): 12.00 Gb/s, +20.0%, loss 0.0 %."
+    ]
+    nothing = explain.Effect(before.change, 0.0, 0.0, None, "Gb/s")
+    assert "and without it nothing" in explain.told(nothing, [after])[0]
+    assert "could not be run" in explain.told(before, [explain.Effect(one, None, None, None)])[0]
+
+
 def test_what_cannot_be_explained(overloaded: Path, tmp_path: Path) -> None:
     done = wiretime("explain", str(tmp_path))
     assert done.returncode == 2 and "result.json: No such file" in done.stderr

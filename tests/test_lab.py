@@ -69,6 +69,9 @@ def test_what_is_picked_is_a_study() -> None:
     assert traced.command() == f"wiretime run testpmd --replay {TRACE} --rate 1Gbps --packet-size 256"
     streams = form.check(Form(app="iperf3", changes=(Change("iperf.streams", "1, 4"),)))
     assert [p.request().iperf for p in streams] == [("streams=1",), ("streams=4",)]
+    # A machine of nine cores has one for the program only where that is said.
+    (one,) = form.check(Form(engine="packet", platform="xeon-8168", nic="qdma", rate="", sizes=("64",)))
+    assert "--cores 1" in one.command()
     search = form.check(Form(measure="msb", loss=0.1, sizes=("64",), rate="10Gbps"))
     assert [p.command() for p in search] == ["wiretime msb testpmd --packet-sizes 64 --loss 0.1 --trial-length 1"]
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -32,6 +33,7 @@ from wiretime.setup import dpdk
 from wiretime.setup.parts import GUEST
 from wiretime.study import execute, folder, metrics, show
 from wiretime.study import plan as plans
+from wiretime.study import point as one
 
 PLOTS = ("lines", "bars", "curves", "drops", "latency", "hops", "cpi", "occupancy", "sensitivity")
 SHORT = {"duration": "100us", "warm_up": "50us", "rate": "10Gbps"}
@@ -52,6 +54,50 @@ def test_points_are_all_combinations() -> None:
     r = found[-1].request()
     assert r.changes == ("llc.dca_ways=4", "nic.rx_fifo=64KiB") and r.app_args == "--burst=32"
     assert r.iperf == ("streams=2",) and r.rate == "1Gbps"
+
+
+def test_a_point_says_the_command_that_does_the_same() -> None:
+    (point,) = points(axes={"seed": [1]}, fixed={"profile": True, "lenient": False, "link.0.rate": "50Gbps"})
+    assert point.command() == "wiretime run testpmd --out DIR --profile --set link.0.rate=50Gbps --seed 1"
+    (search,) = plans.points(
+        plans.parse(
+            {**table(axes={"seed": [1]}), "study": {"name": "t", "measure": "msb"}, "metrics": ["msb_gbps"]}, "P"
+        ),
+        "P",
+    )
+    assert search.command().startswith("wiretime msb testpmd --packet-sizes 256 --seed 1")
+
+
+def test_a_users_program_is_what_it_holds(tmp_path: Path) -> None:
+    program = tmp_path / "mine"
+    program.write_text("#!/bin/sh\nexec dpdk-testpmd\n")
+    (point,) = points(axes={"seed": [1]}, fixed={"app": str(program)})
+    platform = platforms.load("ampere-altra")
+    before = one.key(point, platform)
+    assert one.key(point, platform) == before
+    program.write_text("#!/bin/sh\nexec dpdk-testpmd --no-pci\n")
+    assert one.key(point, platform) != before
+
+
+def test_two_commands_run_a_point_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second waits, and finds it done."""
+    (point,) = points(axes={"seed": [1]})
+    ran = []
+
+    def fill(*_: Any) -> None:
+        ran.append(1)
+        time.sleep(0.2)
+        (tmp_path / ".K" / one.ROW).write_text("{}")
+
+    monkeypatch.setattr(one, "_fill", fill)
+    left = tmp_path / ".K"
+    left.mkdir()
+    (left / "of an earlier one").write_text("")
+    both = [threading.Thread(target=one.execute, args=(point, {}, tmp_path / "K")) for _ in range(2)]
+    [t.start() for t in both]
+    [t.join() for t in both]
+    assert ran == [1] and [p.name for p in tmp_path.iterdir()] == ["K"]
+    assert [p.name for p in (tmp_path / "K").iterdir()] == [one.ROW]
 
 
 def test_values_of_the_command_line_have_their_type() -> None:

@@ -106,6 +106,16 @@ def read(paths: Sequence[Path]) -> Measured:
     return measured
 
 
+NOT_RECEIVED = r"miss|drop|no_dma|no_buffer|out_of_buffer|discards_phy"
+
+
+def _not_received(name: str, measured: Measured) -> bool:
+    """Return whether a counter is of packets that a NIC did not bring to software."""
+    # DPDK's names for a ConnectX have the same packets twice.
+    twice = name == "rx_missed_errors" and "rx_out_of_buffer" in measured.counts
+    return re.search(NOT_RECEIVED, name) is not None and not re.search(r"tx|steer", name) and not twice
+
+
 def _number_of(measured: Measured, asked: int | None) -> int:
     found = asked or next((measured.counts[name] for name in GIVEN if measured.counts.get(name)), 0)
     if found <= 0:
@@ -124,8 +134,10 @@ def table(result: Report, measured: Measured, asked: int | None) -> Table:
         if event is not None:
             a, b = value(result) / ours, measured.events[event] / real
             shown.add_row(name, f"{a:.3f}", f"{b:.3f}", f"{a / b:.2f}" if b else "-", event)
-    dropped = sum(v for k, v in measured.counts.items() if re.search(r"miss|drop|no_dma|no_buffer", k))
-    lost = of(result)["receive"]["refused"]
+    queues = [queue["receive"] for port in of(result)["ports"] for queue in port["queues"]]
+    # What never came to software.
+    lost = sum(queue["dma_drops"] + queue["core_drops"] + queue["tx_drops"] for queue in queues)
+    dropped = sum(value for name, value in measured.counts.items() if _not_received(name, measured))
     shown.add_row("not received", f"{lost / ours:.3f}", f"{dropped / real:.3f}", "", "dropped, missed, no buffer")
     unknown = [e for e in measured.events if not any(re.fullmatch(p, e) for p, _ in EVENTS.values())]
     if unknown:

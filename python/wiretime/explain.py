@@ -58,12 +58,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change did: packets a second (millions), loss in percent, mean latency in ns; ``None`` where it failed."""
+    """What a change did: its rate in ``unit``, loss in percent, mean latency in ns; ``None`` where it failed."""
 
     change: Change
-    mpps: float | None
+    rate: float | None
     loss: float | None
     latency: float | None
+    unit: str = "million a second"
 
 
 def keep(path: Path, request: Request) -> None:
@@ -112,7 +113,8 @@ class Run:
         # What the program did with a packet, by which its work is counted.
         self.verb = {CONSUMES: "took", SENDS: "sent"}.get(role, "forwarded")
         sent, taken = self.statistics["transmit"]["frames"], self.statistics["receive"]["delivered"]
-        self.done = taken if role == CONSUMES else sent
+        # Of iperf3 whichever way the payload goes: what goes back is fewer.
+        self.done = max(sent, taken) if "iperf" in result else taken if role == CONSUMES else sent
         self.packets = max(self.done, 1)
 
     @property
@@ -189,8 +191,16 @@ def _outcome(r: Run) -> Iterator[str]:
     result = r.result
     name, platform = result["app"]["name"], r.platform["name"]
     of_offered = f" of {result['offered_mpps']:.2f} offered" if result["offered_mpps"] else ""
-    lost = f"{_percent(r.lost)} of the packets were lost" if r.lost >= NO_LOSS else "nothing was lost"
-    yield f"{name} on {platform} {r.verb} {r.mpps:.2f} million packets a second{of_offered}; {lost}."
+    lost = "nothing was lost"
+    if r.dropped:
+        few = f"{r.dropped} of {r.cohort['offered']} packets were lost"
+        lost = f"{_percent(r.lost)} of the packets were lost" if r.lost >= NO_LOSS else few
+    if "iperf" in result:
+        carried = result["iperf"]["received_gbps"] or result["iperf"]["gbps"] or 0.0
+        frames = f"in {r.mpps:.2f} million frames a second"
+        yield f"{name} on {platform} carried {carried:.2f} Gb/s of payload, {frames}; {lost}."
+    else:
+        yield f"{name} on {platform} {r.verb} {r.mpps:.2f} million packets a second{of_offered}; {lost}."
     if r.lost < NO_LOSS:
         return
     worst = max(MEANT, key=lambda c: r.cohort[c])
@@ -305,7 +315,8 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
 
     busy = 1 - (r.empty or 0)
     suggest(busy * 0.9, "cores a quarter faster", {"core.frequency": _factor(str(core["frequency"]), 1.25)})
-    more = len(r.cores) + 1
+    # One is the system's.
+    more = p["system"]["cores"] - 1 + 1
     if takes and nic["interface"] != "8254x":
         suggest(busy, "one core and queue more", {"cores": more, "queues": max(int(settings.get("queues", 1)), more)})
     if stack["dram"] >= SMALL:
@@ -368,12 +379,16 @@ def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | No
         row = rows.get(change.label)
         if row is None:
             return Effect(change, None, None, None)
-        taken = row["offered_mpps"] * (1 - row["loss_percent"] / 100) if row["loss_percent"] is not None else None
-        return Effect(change, row["forwarded_mpps"] or taken, row["loss_percent"], row["latency_mean_ns"])
+        loss, latency = row["loss_percent"], row["latency_mean_ns"]
+        if row["iperf_received_gbps"] is not None:
+            return Effect(change, row["iperf_received_gbps"], loss, latency, "Gb/s")
+        # Of a program that only sends nothing is offered.
+        sent = row["statistics.transmit.frames"] / row["statistics.time_ps"] * 1e6
+        return Effect(change, row["forwarded_mpps"] or row["taken_mpps"] or sent, loss, latency)
 
     first = effect(same)
     others = [effect(c) for c in tried]
-    return first, sorted(others, key=lambda e: -(e.mpps or 0))
+    return first, sorted(others, key=lambda e: -(e.rate or 0))
 
 
 # Below this a change has done nothing: the spread of figures over memory layouts is some 0.6 %.
@@ -385,16 +400,19 @@ def told(first: Effect, others: Sequence[Effect]) -> list[str]:
     said, idle = [], []
     for e in others:
         label, to = e.change.label[0].upper() + e.change.label[1:], e.change.says
-        if e.mpps is None or not first.mpps:
+        if e.rate is None:
             said.append(f"{label} ({to}) could not be run.")
             continue
-        gain = e.mpps / first.mpps - 1
+        if not first.rate:
+            said.append(f"{label} ({to}): {e.rate:.2f} {e.unit}, and without it nothing.")
+            continue
+        gain = e.rate / first.rate - 1
         if abs(gain) < NOTHING:
             faster = f", latency {e.latency / first.latency - 1:+.0%}" if e.latency and first.latency else ""
             idle.append(f"{e.change.label} ({to}{faster})")
         else:
             loss = f", loss {e.loss:.1f} %" if e.loss is not None else ""
-            said.append(f"{label} ({to}): {e.mpps:.2f} million a second, {gain:+.1%}{loss}.")
+            said.append(f"{label} ({to}): {e.rate:.2f} {e.unit}, {gain:+.1%}{loss}.")
     if idle:
         said.append(f"These change the rate by less than {NOTHING:.0%}: {'; '.join(idle)}.")
     return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from wiretime.errors import WiretimeError
@@ -17,3 +18,22 @@ def replace(path: Path, text: str) -> Path:
         part.unlink(missing_ok=True)
         raise WiretimeError(f"{path}: {e.strerror}") from None
     return path
+
+
+def check(option: str, path: Path) -> None:
+    """Raise where a file cannot be made, or written anew: before there is anything to write."""
+    place = path if path.exists() else path.parent
+    if not place.exists():
+        raise WiretimeError(f"{option} {path}: there is no folder {place}")
+    if path.is_dir():
+        raise WiretimeError(f"{option} {path}: is a folder")
+    if not os.access(place, os.W_OK):
+        raise WiretimeError(f"{option} {path}: {place} cannot be written to")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that may be a pipe or a device. Raises where it takes nothing."""
+    try:
+        path.write_text(text)
+    except OSError as e:
+        raise WiretimeError(f"{path}: {e.strerror}") from None

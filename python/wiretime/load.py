@@ -229,6 +229,8 @@ def what(run: Mapping[str, Any], pulled: bool = False) -> str:
         return "a trace" + (f" at {asked['rate']}" if asked["play"]["clock"]["kind"] == "rate" else "")
     if asked["clients"] is not None:
         return f"{describe(asked['sizes'])} from {asked['clients']['clients']} clients"
+    if asked["packets"] == 0:
+        return "as fast as the program sends"
     if pulled:
         return f"{describe(asked['sizes'])} as fast as its own generator sends"
     bits = _native.parse_rate(asked["rate"])

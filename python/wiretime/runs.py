@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -50,6 +51,8 @@ TERMINATED = 128 + 15
 OTHER = "peer"
 # The capture until the run is over.
 CAPTURING = ".wire.pcapng.part"
+# Files that only some runs leave.
+NOT_ALWAYS = ("profile.*", "trace.json", "core-*.kanata", "wire.pcapng")
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
 OF_A_GUEST = ("app_commands", "kernel_args", "ethtool", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
@@ -464,7 +467,11 @@ def check_ledger(result: Report, console: str) -> None:
 
 
 def write(folder: Path, done: Execution) -> None:
-    """Write the files of a run, each whole or not at all."""
+    """Write the files of a run, each whole or not at all; none of an earlier one stays."""
+    for pattern in NOT_ALWAYS:
+        for old in folder.glob(pattern):
+            old.unlink()
+    shutil.rmtree(folder / OTHER, ignore_errors=True)
     if done.profile is not None:
         profile.write(folder, done.profile)
     if done.trace is not None:
@@ -495,5 +502,7 @@ def prepare_folder(path: Path) -> None:
         probe = path / ".wiretime"
         probe.touch()
         probe.unlink()
+        # Of a run that did not come to its end.
+        (path / CAPTURING).unlink(missing_ok=True)
     except OSError as e:
         raise WiretimeError(f"--out {path}: {e.strerror}") from None

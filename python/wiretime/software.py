@@ -156,6 +156,10 @@ def told(model: Model, words: Sequence[str]) -> Model:
             if table not in changed:
                 raise WiretimeError(f"--app-args {name}: of a {table}'s driver; {model['name']} has another")
             changed[table][key] = int(value)
+    # As drivers do: no more at a time than half of a ring that is made smaller.
+    policy = changed["policy"]
+    for threshold, ring in (("refill", "receive_ring"), ("report", "transmit_ring")):
+        policy[threshold] = max(1, min(policy[threshold], policy[ring] // 2))
     return checked(changed, "--app-args")
 
 
@@ -169,7 +173,7 @@ def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]
         return said
     if measured != here:
         said.append(f"software: {model['name']} was measured on {measured}; the core here is {here}'s")
-    elif changed := _changed(platform):
+    elif here in platforms.names() and (changed := _changed(platform)):
         keys = ", ".join(changed[:3]) + (" and others" if len(changed) > 3 else "")
         said.append(f"software: {model['name']} was measured on another core: {keys}")
     return said

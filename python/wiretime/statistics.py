@@ -17,6 +17,7 @@ from rich.table import Table
 import wiretime._native as _native
 from wiretime import packets as nic
 from wiretime import platforms, schemas
+from wiretime.apps.model import SENDS
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
@@ -108,9 +109,11 @@ def counters(result: Report) -> Iterator[Counter]:
 
 
 def packets(result: Report) -> int:
-    """Return the packets that the host was given in the measurement."""
-    delivered: int = of(result)["receive"]["delivered"]
-    return delivered
+    """Return the packets that the program worked on in the measurement: the host was given them, or it sent them."""
+    s = of(result)
+    sends = result["app"]["role"] == SENDS
+    found: int = s["transmit"]["frames"] if sends else s["receive"]["delivered"]
+    return found
 
 
 def busy_cores(result: Report) -> list[int]:
@@ -224,8 +227,9 @@ def ratios(result: Report) -> RenderableType:
     row("DRAM row hits", dram["row_hits"], dram["row_hits"] + dram["row_misses"], "%", "of all accesses", 100)
     moved = 64 * (total(numbers(dram), "reads_") + total(numbers(dram), "writes_"))
     row("DRAM bandwidth", moved, time, "GB/s", "reads and writes", 1000)
-    row("link, upstream", io["upstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
-    row("link, downstream", io["downstream_busy_ps"], time, "%", "of the time that direction was taken", 100)
+    links = time * len(result["configuration"]["platform"]["nic"])
+    row("link, upstream", io["upstream_busy_ps"], links, "%", "of the time that direction was taken", 100)
+    row("link, downstream", io["downstream_busy_ps"], links, "%", "of the time that direction was taken", 100)
     return table
 
 

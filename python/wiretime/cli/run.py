@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from wiretime import explain, far, load, offered, platforms, report, runs
+from wiretime import explain, far, files, load, offered, platforms, report, runs
 from wiretime.cli.base import AppArgs, Application, Changes, Cores, NicName, PlatformName, Queues, app, notes, screen
 from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
@@ -127,6 +127,8 @@ def run_command(
     checked = runs.check(request)
     for warning in checked.trace.warnings if checked.trace else ():
         notes.print(f"warning: {warning}", markup=False, highlight=False)
+    if json_output not in (None, "-"):
+        files.check("--json", Path(json_output))
     if out is not None:
         runs.prepare_folder(out)
     file = out / runs.CAPTURING if out is not None and capture is not None else None
@@ -143,7 +145,7 @@ def run_command(
     if json_output == "-":
         sys.stdout.write(runs.dump(result))
     elif json_output is not None:
-        Path(json_output).write_text(runs.dump(result))
+        files.write(Path(json_output), runs.dump(result))
     else:
         screen.print(report.table(result, host))
 

@@ -61,18 +61,18 @@ def msb_command(
         if seeds != 1:
             raise WiretimeError("--seeds: not with --ndr-pdr, which repeats its trials")
         ratios = search.ndr_pdr(request, sizes, _tell, trial_length)
-        _draw([trial for r in ratios for trial in r.trials], plot, title)
         screen.print(show.ratios(ratios))
+        _draw([trial for r in ratios for trial in r.trials], plot, title)
         return
 
     def tell_of(seed: int) -> search.Tell:
         return _tell if seeds == 1 else lambda t: notes.print(f"seed {seed} {show.line_of(t)}", highlight=False)
 
     by_seed, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
-    _draw([trial for found in by_seed[0] for trial in (*found.trials, *found.around)], plot, title)
     screen.print(show.table(by_seed[0], threshold))
     if seeds > 1:
         screen.print(show.spreads(spreads, seeds))
+    _draw([trial for found in by_seed[0] for trial in (*found.trials, *found.around)], plot, title)
 
 
 @app.command("advise", cls=Sectioned)

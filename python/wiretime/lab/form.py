@@ -124,7 +124,10 @@ def plan(form: Form, name: str) -> Plan:
     fixed |= {"nic": form.nic} if form.nic else {}
     fixed |= {"replay": trace} if (trace := _trace(form)) else {}
     fixed |= {"rate": form.rate.strip()} if form.rate.strip() and takes_rate(form) else {}
-    fixed |= {key: value for key in ("cores", "queues", "seed") if (value := getattr(form, key)) != getattr(usual, key)}
+    # A machine has its own number of cores where nothing is said.
+    if form.cores != platforms.load(form.platform)["system"]["cores"] - 1:
+        fixed["cores"] = form.cores
+    fixed |= {key: value for key in ("queues", "seed") if (value := getattr(form, key)) != getattr(usual, key)}
     fixed |= {"app_args": form.app_args.strip()} if form.app_args.strip() else {}
     # What has one value is no axis.
     for key in [key for key, values in axes.items() if len(values) == 1 and key != SIZES]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from wiretime import load
+from wiretime import files, load
 from wiretime.errors import WiretimeError
 from wiretime.search.maximum import WIDTH, Found, Spread
 from wiretime.search.ratios import Ratios
@@ -200,8 +200,7 @@ def check_plot(path: Path) -> None:
     """Raise where a plot cannot be written to a file of that name."""
     if path.suffix not in PLOT_FORMATS:
         raise WiretimeError(f"--plot {path}: allowed are {', '.join(PLOT_FORMATS)}")
-    if not path.parent.is_dir():
-        raise WiretimeError(f"--plot {path}: there is no folder {path.parent}")
+    files.check("--plot", path)
 
 
 def plot(all_curves: Curves, path: Path, title: str) -> None:

@@ -55,7 +55,7 @@ class Task:
     def figure(self, name: str) -> Any:
         """Return a metric: of its row, or, as ``host.NAME``, of what its run took of the host."""
         group, _, rest = name.partition(".")
-        return self.host.get(rest) if group == metrics.HOST else self.row[name]
+        return self.host.get(rest) if group == metrics.HOST else self.row.get(name)
 
     @property
     def result(self) -> Report | None:

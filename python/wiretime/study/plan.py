@@ -105,6 +105,10 @@ class Point:
     def command(self) -> str:
         """Return the command line that runs this point by itself."""
         words = ["wiretime", self.about.measure, str(self.settings.get("app", Request.app))]
+        if self.about.measure == "msb" and "packet_size" not in self.settings:
+            words.append(f"--packet-sizes {Request.packet_size}")
+        if self.settings.get("profile"):
+            words.append("--out DIR")
         arguments = []
         for key, value in self.settings.items():
             kind, rest = _kind(key)
@@ -116,6 +120,8 @@ class Point:
                 arguments.insert(0, str(value))
             elif key == "packet_size" and self.about.measure == "msb":
                 words.append(f"--packet-sizes {value}")
+            elif kind == "option" and isinstance(value, bool):
+                words += [option_of(key)] * value
             elif kind == "option":
                 words.append(f"{option_of(key)} {shlex.quote(text_of(value))}")
             elif kind == "parameter":
@@ -176,7 +182,7 @@ def _check_setting(where: str, key: str, measure: str) -> None:
     """Raise where nothing is called so, or what is measured has no use for it."""
     if measure == "msb" and (key in OF_ONE_LOAD or key.startswith("iperf.")):
         raise WiretimeError(f'{where}: {key} is of runs (measure = "run"); a search finds the load itself')
-    if _kind(key)[0] == "parameter" and key not in (known := _known()):
+    if _kind(key)[0] == "parameter" and platforms.NUMBER.sub("", key) not in (known := _known()):
         raise WiretimeError(f"{where}: {unknown('axis or setting', key, known)}")
 
 

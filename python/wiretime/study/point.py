@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
+import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import Any
 import grimp
 
 import wiretime._native as _native
-from wiretime import __version__, paths, runs, search, software, vm
+from wiretime import __version__, apps, paths, runs, search, software, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.request import Request
 from wiretime.setup import dpdk as builds
@@ -59,7 +62,9 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
     asked = dataclasses.asdict(request)
     # The machine is what these come to.
     settings = {k: v for k, v in asked.items() if k not in ("platform", "changes")}
-    files = [str(path) for path in (request.replay,) if path is not None]
+    files = [request.replay] if request.replay is not None else []
+    # A program of the user's is what it holds, whatever it is called.
+    files += apps.find(request.app, request.own, request.dpdk).files.values()
     inputs = {
         "format": FORMAT,
         "settings": settings,
@@ -68,7 +73,7 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
         "simulator": simulator(request.engine),
         **_modelled(request, platform),
         **_built(request),
-        "files": {name: store.file_digest(Path(name)) for name in files},
+        "files": {str(path): store.file_digest(path) for path in files},
     }
     return store.digest(json.dumps(inputs, sort_keys=True, default=str))[:24]
 
@@ -114,10 +119,38 @@ def execute(
 
     ``progress`` hears how far a run is, ``tell`` of each trial of a search.
     """
+    with _alone(folder.with_name(f".{folder.name}")) as part:
+        if (folder / ROW).is_file():
+            # Another command has run it meanwhile.
+            part.rmdir()
+            return None
+        reason = _fill(point, platform, part, progress, tell)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+        return reason
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[Path]:
+    """Give a folder that nobody else fills: it is locked, until it has another name or is gone, and empty."""
+    while True:
+        part.mkdir(parents=True, exist_ok=True)
+        lock = os.open(part, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if part.exists() and part.stat().st_ino == os.fstat(lock).st_ino:
+                for left in part.iterdir():
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                yield part
+                return
+        finally:
+            os.close(lock)
+
+
+def _fill(
+    point: Point, platform: Mapping[str, Any], part: Path, progress: vm.Progress | None, tell: search.Tell
+) -> str | None:
     began = time.monotonic()
-    part = folder.with_name(f".{folder.name}")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
     about = {
         "place": dict(point.place),
         "settings": dict(point.settings),
@@ -135,6 +168,4 @@ def execute(
         console = e.console if isinstance(e, GuestError) else ""
         (part / FAILED).write_text(json.dumps({"reason": reason, "console": console}, indent=1) + "\n")
     (part / "time.json").write_text(json.dumps({"seconds": time.monotonic() - began}) + "\n")
-    shutil.rmtree(folder, ignore_errors=True)
-    part.rename(folder)
     return reason

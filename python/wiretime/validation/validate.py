@@ -12,6 +12,7 @@ from wiretime.errors import WiretimeError
 from wiretime.study import execute as points
 from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
+from wiretime.study.uncertainty import SAMPLES_LEAST
 from wiretime.validation import claims, engines, execute, hardware, judge, page, qdma, show, spans
 
 NAME, QUICK = "validation", "quick"
@@ -55,6 +56,8 @@ class Asked:
 
 def run(notes: Console, screen: Console, asked: Asked) -> bool:
     """Validate; returns whether every point could be run."""
+    if asked.samples and asked.samples < SAMPLES_LEAST:
+        raise WiretimeError(f"--uncertainty {asked.samples}: 0, or at least {SAMPLES_LEAST}")
     # Parts of studies are not the studies: they have a folder of their own, and share the points.
     base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
     count = progress.jobs_of(asked.jobs)
