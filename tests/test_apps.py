@@ -250,6 +250,32 @@ def test_a_users_script_runs_with_its_files(tmp_path: Path, nic: str) -> None:
     assert r["app"]["name"] == "mine" and r["loss_percent"] == 0 and r["cohort"]["forwarded"] > 0
 
 
+def test_a_program_that_ends_early_is_measured_to_its_end(tmp_path: Path) -> None:
+    """Rates are over the time that it was there; one that never said that it was ready has none."""
+    script = tmp_path / "short"
+    script.write_text("#!/bin/sh\nwtctl mark 1\nsleep 1\n")
+    script.chmod(0o755)
+    own = ("--kernel", "--role", "consumes", "--rate", "10Mbps", "--duration", "5s", "--warmup", "100us")
+    r = result(*own, app=str(script))
+    assert 0.9e12 < r["statistics"]["time_ps"] < 1.2e12
+    assert abs(r["offered_gbps"] / 0.01 - 1) < 0.02
+    script.write_text("#!/bin/sh\nexit 0\n")
+    done = wiretime("run", str(script), *own)
+    assert done.returncode == 1 and "ended with status 0 before the measurement began" in done.stderr
+
+
+def test_a_run_that_fails_leaves_what_was_on_the_wire(tmp_path: Path) -> None:
+    script = tmp_path / "stubborn"
+    script.write_text("#!/bin/sh\ntrap '' TERM\nwtctl mark 1\nwhile :; do sleep 1; done\n")
+    script.chmod(0o755)
+    out = tmp_path / "out"
+    short = ("--rate", "100Mbps", "--duration", "1ms", "--warmup", "100us", "--capture", "all", "--out", str(out))
+    done = wiretime("run", str(script), "--kernel", "--role", "consumes", *short)
+    assert done.returncode == 1 and "did not stop within 60s" in done.stderr
+    assert len(frames(out / "wire.pcapng")) > 100
+    assert not (out / "result.json").exists()
+
+
 def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     lines = [
         {"counter-value": "2000000.000000", "event": "cycles:u"},

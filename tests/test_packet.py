@@ -60,6 +60,28 @@ def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> N
     assert wiretime("diff", str(tmp_path / "a"), str(tmp_path / "b")).returncode == 0
 
 
+def test_polls_that_are_skipped_are_counted(tmp_path: Path) -> None:
+    """A core that waits looks at memory as often as its books say, whether rounds are taken one by one or at once."""
+    args = ("testpmd", *PACKET, "--nic", "82599", "--rate", "10Mbps", "--duration")
+    short, long = (balanced(tmp_path / t, *args, t)["statistics"] for t in ("1ms", "3ms"))
+    loads, polls = (
+        [part(s) for s in (short, long)]
+        for part in (
+            lambda s: s["cores"][1]["caches"]["l1_dcache_loads"],
+            lambda s: s["ports"][0]["queues"][0]["driver"]["polls"],
+        )
+    )
+    assert polls[0] > 10_000 and all(n >= p for n, p in zip(loads, polls, strict=True))
+    assert loads[1] / loads[0] == pytest.approx(polls[1] / polls[0], rel=0.01) == pytest.approx(3, rel=0.02)
+
+
+def test_a_short_ring_has_thresholds_that_fit_it(tmp_path: Path) -> None:
+    args = ("--packet-size", "64", "--rate", "1Gbps", "--duration", "100us", "--app-args=--rxd=32 --txd=32")
+    for nic in ("8254x", "82599", "connectx-6dx"):
+        r = balanced(tmp_path / nic, "testpmd", *PACKET, "--nic", nic, *args)
+        assert r["loss_percent"] == 0, nic
+
+
 def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
     done = wiretime("msb", "testpmd", *WIRE, "--packet-sizes", "1518", "--trial-length", "0.3")
     assert done.returncode == 0, done.stderr

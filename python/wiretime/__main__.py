@@ -6,7 +6,7 @@ import errno
 import signal
 import sys
 
-from wiretime.errors import GuestError, WiretimeError
+from wiretime.errors import BuildError, GuestError, WiretimeError
 
 INTERRUPTED = 130
 # Of a disk that takes nothing more: said in one line wherever it comes up.
@@ -28,6 +28,8 @@ def main() -> None:
         print(f"wiretime: {e}", file=sys.stderr)
         sys.exit(e.status)
     except WiretimeError as e:
+        if isinstance(e, BuildError) and e.output:
+            print(e.output.rstrip(), file=sys.stderr)
         print(f"wiretime: {e}", file=sys.stderr)
         sys.exit(e.status)
     except OSError as e:

@@ -25,6 +25,14 @@ class GuestError(WiretimeError):
         self.console = console
 
 
+class BuildError(WiretimeError):
+    """A program cannot be built; ``output`` is what the compiler said."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
 def unknown(what: str, found: str, known: Iterable[str]) -> WiretimeError:
     """Return an error for a name that does not exist, with the nearest that does."""
     known = list(known)

@@ -50,9 +50,9 @@ TERMINATED = 128 + 15
 # Folder of what a second host leaves.
 OTHER = "peer"
 # The capture until the run is over.
-CAPTURING = ".wire.pcapng.part"
+CAPTURED, CAPTURING = "wire.pcapng", ".wire.pcapng.part"
 # Files that only some runs leave.
-NOT_ALWAYS = ("profile.*", "trace.json", "core-*.kanata", "wire.pcapng")
+NOT_ALWAYS = ("profile.*", "trace.json", "core-*.kanata", CAPTURED)
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
 OF_A_GUEST = ("app_commands", "kernel_args", "ethtool", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
@@ -478,7 +478,7 @@ def write(folder: Path, done: Execution) -> None:
         timeline.write(folder, done.trace)
     captured = folder / CAPTURING
     if captured.exists():
-        captured.rename(folder / "wire.pcapng")
+        captured.rename(folder / CAPTURED)
     for name, text in (
         ("console.log", done.console),
         ("host.json", json.dumps(done.host, indent=1) + "\n"),

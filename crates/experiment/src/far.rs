@@ -271,9 +271,10 @@ impl Experiment {
         }
     }
 
-    /// When a device acts next, or the measurement begins or ends, as far as is known here.
+    /// When a device acts next, or the measurement begins or ends, or a point of it is due, as far as is known here.
     fn own_time<H: Hold>(&self, machine: &Machine<H>) -> Option<Ps> {
-        machine.next_time().into_iter().chain(self.boundary()).min()
+        let sample = Some(self.next_sample()).filter(|&t| t < Ps::MAX);
+        machine.next_time().into_iter().chain(self.boundary()).chain(sample).min()
     }
 
     /// All cores sleep at `now`: when a device acts next, unless the timer at `timer` comes before.

@@ -136,6 +136,10 @@ impl Experiment {
     /// # Errors
     /// One line that names what cannot be.
     pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, Invalid> {
+        if s.interval.ps() > Ps::ZERO && s.interval.ps() < p.quantum() {
+            let least = Duration::of(p.quantum());
+            return Err(Invalid::new("interval", &s.interval, format!("at least a window, {least}")));
+        }
         Ok(Self {
             settings: s.clone(),
             platform: p.clone(),
@@ -261,15 +265,18 @@ impl Experiment {
     /// The guest has reported its exit, or taken too long: the last message, and the exit status of the process.
     pub fn finished<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) -> Option<(Value, i32)> {
         if let Some(status) = d.program.exit() {
-            let early = self.stage != Stage::Stopping
-                && matches!(self.settings.start_at, StartAt::ReceiverReady | StartAt::Sending);
-            if early {
-                let reason =
-                    format!("the guest application ended with status {status} before the measurement was over");
-                return Some(self.failure("exited", &reason, d));
+            let missing = match self.settings.start_at {
+                StartAt::ReceiverReady | StartAt::Sending if !self.draining() => Some("was over"),
+                StartAt::Mark if self.start.is_none() => Some("began"),
+                _ => None,
+            };
+            if let Some(what) = missing {
+                let reason = format!("the guest application ended with status {status} before the measurement {what}");
+                return Some(self.failure("exited", &reason, t, d));
             }
             // A program that ends by itself is measured to its end.
-            if self.start.is_some() && self.end.is_none() {
+            if let (Some(start), None) = (&self.start, &self.end) {
+                self.settings.duration = Duration::of(t - start.time);
                 self.end = Some(self.snapshot(t, d));
             }
             self.unplug();
@@ -279,7 +286,7 @@ impl Experiment {
             return Some((json!({ "result": result, "trace": trace, "host": self.host(d) }), 0));
         }
         if self.far_end_lost() && self.stage == Stage::Traffic {
-            return Some(self.failure("peer", "the other host ended before the measurement was over", d));
+            return Some(self.failure("peer", "the other host ended before the measurement was over", t, d));
         }
         let limit = self.settings.guest_limit.ps();
         let since = match self.stage {
@@ -292,16 +299,15 @@ impl Experiment {
                 Stage::Boot => "no port was enabled",
                 _ => "the guest application did not stop",
             };
-            return Some(self.failure(
-                "time-out",
-                &format!("{what} within {} of simulated time", self.settings.guest_limit),
-                d,
-            ));
+            let reason = format!("{what} within {} of simulated time", self.settings.guest_limit);
+            return Some(self.failure("time-out", &reason, t, d));
         }
         None
     }
 
-    fn failure<H: Hold>(&self, kind: &str, reason: &str, d: &Driven<'_, H>) -> (Value, i32) {
+    /// What has been seen on the wire is there all the same.
+    fn failure<H: Hold>(&mut self, kind: &str, reason: &str, t: Ps, d: &Driven<'_, H>) -> (Value, i32) {
+        self.write_capture(t, true, d);
         (json!({ "failed": { "kind": kind, "reason": reason }, "host": self.host(d) }), 1)
     }
 
@@ -338,10 +344,17 @@ impl Experiment {
 
     /// Before what time no tick decides anything, whatever their number, as long as no device acts and no program reports.
     pub fn quiet_until(&self) -> Ps {
-        let measuring = self.start.is_some();
         let quiet = self.stage == Stage::Traffic && self.end.is_none() && matches!(self.outside, Outside::Nothing);
         if !quiet || self.settings.trace_length.ps() > Ps::ZERO {
             return Ps::ZERO;
+        }
+        self.boundary().unwrap_or(Ps::MAX).min(self.next_sample())
+    }
+
+    /// When the next point of the time series, or of the fill of rings, is due.
+    pub(crate) fn next_sample(&self) -> Ps {
+        if self.start.is_none() || self.end.is_some() {
+            return Ps::MAX;
         }
         let measure = self.begin + self.settings.warm_up.ps();
         let next = |done: usize, step: Ps| measure.saturating_add(done as u64 * step);
@@ -349,8 +362,7 @@ impl Experiment {
         let series = if step > Ps::ZERO { next(self.series.len() + 1, step) } else { Ps::MAX };
         let room = self.occupancy.len() < result::OCCUPANCY_MAX;
         let occupancy = if room { next(self.occupancy.len(), self.occupancy_step) } else { Ps::MAX };
-        let sampled = if measuring { series.min(occupancy) } else { Ps::MAX };
-        self.boundary().unwrap_or(Ps::MAX).min(sampled)
+        series.min(occupancy)
     }
 
     fn traffic_tick<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> Option<Ps> {
@@ -410,19 +422,17 @@ impl Experiment {
     fn next_trial<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> bool {
         let result = result::result(self, t, 0, d);
         let Some(trial) = channel.next_trial(&result) else { return false };
-        let s = &mut self.settings;
-        (s.warm_up, s.duration, s.follow) = (trial.warm_up, trial.duration, trial.follow);
-        s.load = trial.load;
-        let load = s.load.clone();
         {
             let mut nics = d.machine.nics.nics();
             for slot in &mut nics.slots {
-                if let Err(problem) = slot.nic.cable_mut().change(&load) {
+                if let Err(problem) = slot.nic.cable_mut().change(&trial.load) {
                     channel.send(json!({ "refused": problem.to_string() }));
                     return false;
                 }
             }
         }
+        let s = &mut self.settings;
+        (s.warm_up, s.duration, s.follow, s.load) = (trial.warm_up, trial.duration, trial.follow, trial.load);
         (self.start, self.end) = (None, None);
         self.series.clear();
         self.occupancy.clear();
@@ -436,7 +446,8 @@ impl Experiment {
         self.begin = t;
         self.plug(t);
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
-        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(Ps(1));
+        // A point a window, at most.
+        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(self.platform.quantum());
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = d.machine.nics.nics();

@@ -352,8 +352,7 @@ impl<H: Hold> Machine<H> {
     pub fn advance(&mut self, end: Ps, unwatched: bool) {
         let mut nics = self.nics.nics();
         let Nics { slots, cards, books } = &mut *nics;
-        let mut next_write = Ps::MAX;
-        for slot in slots {
+        for slot in &mut *slots {
             let engine = &mut cards[slot.card];
             if unwatched {
                 slot.nic.look_at_pages(end, engine);
@@ -362,8 +361,14 @@ impl<H: Hold> Machine<H> {
                 }
             }
             slot.nic.advance(end, (&mut self.memory, &slot.guest), engine, books);
-            next_write = next_write.min(slot.nic.writes().next_time());
         }
+        // What came back by another port may make its own send again.
+        while books.has_mail() {
+            for slot in &mut *slots {
+                slot.nic.advance(end, (&mut self.memory, &slot.guest), &mut cards[slot.card], books);
+            }
+        }
+        let next_write = slots.iter_mut().map(|slot| slot.nic.writes().next_time()).min().unwrap_or(Ps::MAX);
         self.next_write = next_write;
         self.next_of.fill(next_write);
         // Queues of a kernel's driver are known by their first packets.

@@ -196,7 +196,8 @@ impl PacketRun {
                 self.host.apply_writes(t);
                 let core = &mut self.cores[i];
                 core.step(&mut self.host, &self.memory, &self.model);
-                core.skip_to(self.host.next_write().min(end), &self.host, &self.model.policy);
+                let unchanged = self.host.next_write().min(end);
+                core.skip_to(unchanged, &mut self.host, &self.model.policy);
             }
             for core in &self.cores {
                 self.host.cores[core.cpu.index].busy_until(core.cpu.time());

@@ -7,7 +7,9 @@ use crate::cpu::{Cpu, Host};
 use crate::driver::{touch, Buffer, Driver, PollDriver, Work};
 use crate::memory::HostMemory;
 use crate::pool::Pool;
+use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
+use wiretime_hw::memory::PrivateStats;
 
 /// Bytes of a line.
 const LINE: u32 = 64;
@@ -43,6 +45,9 @@ struct Idle {
     began: u64,
     round: u64,
     before: u64,
+    /// What the core's caches had counted at its end, and in it.
+    counts: PrivateStats,
+    counted: PrivateStats,
 }
 
 /// A core with its queues: received from each, sent by the same.
@@ -145,7 +150,7 @@ impl PollCore {
                 *phase = Phase::Send(0, 0);
                 if out.is_empty() {
                     w.cpu.spend(model.cycles.empty_poll);
-                    self.turn_ends(began, true);
+                    self.turn_ends(began, true, host);
                 }
             }
             Phase::Look => {
@@ -164,7 +169,7 @@ impl PollCore {
                 *phase = Phase::Work(0);
                 if taken == 0 {
                     w.cpu.spend(model.cycles.empty_poll);
-                    self.turn_ends(began, true);
+                    self.turn_ends(began, true, host);
                 }
             }
             Phase::Work(at) if at < burst.len() => {
@@ -179,7 +184,7 @@ impl PollCore {
             }
             Phase::Work(_) if policy.program == Mode::Receive => {
                 burst.iter().for_each(|b| w.release(b.number));
-                self.turn_ends(began, false);
+                self.turn_ends(began, false, host);
             }
             Phase::Work(_) => {
                 let packets = burst.iter().filter(|b| !b.more).count() as u32;
@@ -201,7 +206,7 @@ impl PollCore {
                 match policy.on_full {
                     OnFull::Drop => {
                         out[at..].iter().for_each(|b| w.pool.give(b.number));
-                        self.turn_ends(began, false);
+                        self.turn_ends(began, false, host);
                     }
                     OnFull::Wait => {
                         w.cpu.spend(model.cycles.empty_poll);
@@ -212,13 +217,13 @@ impl PollCore {
             }
             Phase::Send(_, sent) => {
                 driver.end_transmit(w, sent);
-                self.turn_ends(began, false);
+                self.turn_ends(began, false, host);
             }
         }
     }
 
     /// The turn of a queue is over; `empty`: nothing had come.
-    fn turn_ends(&mut self, began: u64, empty: bool) {
+    fn turn_ends(&mut self, began: u64, empty: bool, host: &Host) {
         let Self { cpu, lanes, next, phase, burst, out, idle, .. } = self;
         burst.clear();
         out.clear();
@@ -228,19 +233,22 @@ impl PollCore {
             cpu.spend(1.0); // time passes in every turn
         }
         if !empty {
-            *idle = Idle { began: cpu.now(), ..Idle::default() };
+            (idle.began, idle.round, idle.before, idle.turns) = (cpu.now(), 0, 0, 0);
             return;
         }
         idle.turns += 1;
         if *next == 0 {
             (idle.before, idle.round) = (idle.round, cpu.now() - idle.began);
             idle.began = cpu.now();
+            let counted = host.memory.private_stats(cpu.index);
+            idle.counted = counted.since(&idle.counts);
+            idle.counts.clone_from(counted);
         }
     }
 
     /// Nothing that it looks at changes before `t`: rounds like the last two, which took as long and found nothing, are taken
     /// at once, those that end before.
-    pub fn skip_to(&mut self, t: Ps, host: &Host, policy: &Policy) {
+    pub fn skip_to(&mut self, t: Ps, host: &mut Host, policy: &Policy) {
         let Self { cpu, lanes, next, phase, idle, .. } = self;
         if *next != 0 || *phase != Phase::Look || idle.turns < 2 * lanes.len() || idle.round == 0 {
             return;
@@ -253,6 +261,8 @@ impl PollCore {
         if count > 0 {
             cpu.repeat(idle.round, count);
             idle.began = cpu.now();
+            host.memory.repeat(cpu.index, &idle.counted.times(count), [0; 2]);
+            idle.counts.clone_from(host.memory.private_stats(cpu.index));
             lanes.iter().for_each(|lane| lane.driver.polled_again(cpu, host, count));
         }
     }

@@ -109,11 +109,16 @@ impl Turns {
         t.div_ceil(self.quantum) * self.quantum
     }
 
+    /// The end of the window that holds `t`.
+    pub fn end_of_window(&self, t: Ps) -> Ps {
+        t - t % self.quantum + self.quantum
+    }
+
     /// Starts over in the window that holds `t`. Windows stay on a fixed grid: QEMU's own kick timer fires at
     /// host-dependent times and must not shift them.
     pub fn restart_at(&mut self, t: Ps) {
-        self.window_start = t - t % self.quantum;
-        self.window_end = self.window_start + self.quantum;
+        self.window_end = self.end_of_window(t);
+        self.window_start = self.window_end - self.quantum;
         self.turn = 0;
     }
 

@@ -13,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from wiretime.apps.kernel import network
 from wiretime.apps.model import ANSWERS, CONSUMES, DRIVER_MODULES, FORWARDS, MLX5, SENDS, App, Setup
 from wiretime.errors import WiretimeError, unknown
+from wiretime.setup.architecture import ELF_MACHINE
 
 ROLES = (FORWARDS, ANSWERS, CONSUMES, SENDS)
 HUGEPAGES_MIB, HUGEPAGES_MAX = 512, 1 << 20
@@ -42,8 +43,9 @@ def _needed(path: Path) -> list[str]:
             dynamic = elf.get_section_by_name(".dynamic")
         except ELFError:
             raise WiretimeError(f"{path}: is neither a program for Linux nor a script (#!)") from None
-        if machine != "EM_AARCH64":
-            raise WiretimeError(f"{path}: is a program for {machine.removeprefix('EM_')}; the guest is AARCH64")
+        if machine != ELF_MACHINE:
+            its, ours = (name.removeprefix("EM_") for name in (machine, ELF_MACHINE))
+            raise WiretimeError(f"{path}: is a program for {its}; the guest is {ours} (`wiretime build` makes one)")
         if not isinstance(dynamic, DynamicSection):
             return []
         return [str(vars(tag)["needed"]) for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]

@@ -15,7 +15,7 @@ from wiretime import explain, far, files, load, offered, platforms, report, runs
 from wiretime.cli.base import AppArgs, Application, Changes, Cores, NicName, PlatformName, Queues, app, notes, screen
 from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
-from wiretime.errors import WiretimeError
+from wiretime.errors import GuestError, WiretimeError
 
 
 class _Display:
@@ -132,12 +132,18 @@ def run_command(
     if out is not None:
         runs.prepare_folder(out)
     file = out / runs.CAPTURING if out is not None and capture is not None else None
-    if notes.is_terminal:
-        display = _Display()
-        with display.bar:
-            done = runs.execute(request, display, capture=file)
-    else:
-        done = runs.execute(request, capture=file)
+    try:
+        if notes.is_terminal:
+            display = _Display()
+            with display.bar:
+                done = runs.execute(request, display, capture=file)
+        else:
+            done = runs.execute(request, capture=file)
+    except GuestError:
+        # What was on the wire may say why.
+        if file is not None and file.is_file():
+            file.rename(file.with_name(runs.CAPTURED))
+        raise
     result, host = done.result, done.host
     if out is not None:
         runs.write(out, done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 import time
 from pathlib import Path
@@ -28,7 +29,7 @@ from wiretime.cli.base import (
 from wiretime.errors import WiretimeError
 from wiretime.micro import closed_form
 from wiretime.micro import guest as micro_guest
-from wiretime.setup import added, bundle, steps
+from wiretime.setup import added, bundle, program, steps
 from wiretime.setup import wheel as wheels
 from wiretime.tables import plain
 
@@ -87,6 +88,20 @@ def setup_command(
             screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)
     if wheel is not None:
         screen.print(str(wheels.write(wheel)), highlight=False, soft_wrap=True)
+
+
+@app.command("build")
+def build_command(
+    folder: Annotated[Path, typer.Argument(help="Folder with a Makefile that takes CC, and DPDK from pkg-config.")],
+    words: Annotated[list[str] | None, typer.Argument(help="Targets and variables for make.")] = None,
+) -> None:
+    """Build a program of yours for the guest, against its own DPDK and C library."""
+    if not program.is_there():
+        notes.print("headers and libraries of the guest: 180 MB to fetch, once", highlight=False)
+    for path in program.make(folder, words or ()):
+        screen.print(
+            f"wiretime run {shlex.quote(str(path))} --app-args '{{eal}} -- ...'", highlight=False, soft_wrap=True
+        )
 
 
 @app.command("cache")

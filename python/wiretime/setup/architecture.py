@@ -11,6 +11,7 @@ from pathlib import Path
 DEBIAN = "arm64"
 TRIPLE = "aarch64-linux-gnu"
 LIBRARY = Path("usr/lib") / TRIPLE
+ELF_MACHINE = "EM_AARCH64"
 LOADER = "ld-linux-aarch64.so.1"
 COMPILER = f"{TRIPLE}-gcc"
 # As meson names the processor's family, and the least of its architecture.

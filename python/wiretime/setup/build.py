@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from wiretime.errors import WiretimeError
+from wiretime.errors import BuildError, WiretimeError
 from wiretime.setup import architecture
 
 EXAMPLES = Path("usr/share/dpdk/examples")
@@ -20,7 +20,7 @@ def tool(name: str, package: str) -> None:
         raise WiretimeError(f"{name} is missing: apt-get install {package}")
 
 
-def _make(root: Path, folder: Path, *arguments: str) -> None:
+def make(root: Path, folder: Path, *arguments: str) -> None:
     """Run a Makefile that takes its flags from pkg-config, with ``root`` as the target's system."""
     for name, package in (
         ("make", "make"),
@@ -43,7 +43,7 @@ def _make(root: Path, folder: Path, *arguments: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
-        raise WiretimeError(f"{folder.name} cannot be built: {errors[0] if errors else 'make failed'}")
+        raise BuildError(f"{folder.name} cannot be built: {errors[0] if errors else 'make failed'}", done.stderr)
 
 
 def example(root: Path, name: str, target: Path) -> Path:
@@ -51,11 +51,11 @@ def example(root: Path, name: str, target: Path) -> Path:
     folder = root / EXAMPLES / name
     if not (folder / "Makefile").exists():
         raise WiretimeError(f"guest/recipe.toml: DPDK has no example {name}")
-    _make(root, folder, "shared")
+    make(root, folder, "shared")
     return Path(shutil.copy2(folder / "build" / f"{name}-shared", target / f"dpdk-{name}"))
 
 
 def own(root: Path, folder: Path, target: Path) -> list[Path]:
     """Build programs of ours; returns them."""
-    _make(root, folder, f"BUILD={target}")
+    make(root, folder, f"BUILD={target}")
     return sorted(p for p in target.iterdir() if p.is_file())

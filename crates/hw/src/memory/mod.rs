@@ -199,8 +199,8 @@ impl MemorySystem {
         self.private[i].uses()
     }
 
-    /// Core `i` has used lines that rest in its first level, counted so.
-    pub(crate) fn repeat(&mut self, i: usize, counted: &PrivateStats, uses: [u32; 2]) {
+    /// Core `i` has used lines that rest in its first level, counted so; `uses`: of its L1I and its L1D.
+    pub fn repeat(&mut self, i: usize, counted: &PrivateStats, uses: [u32; 2]) {
         let p = &mut self.private[i];
         p.stats = p.stats.plus(counted);
         p.repeat(uses, counted.l1_dcache_stores);

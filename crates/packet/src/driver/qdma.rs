@@ -123,9 +123,12 @@ impl Pair {
         DOORBELLS + 16 * u64::from(self.queue) + 4 * number
     }
 
-    fn fill(&mut self, w: &mut Work<'_>, count: u32, costs: bool) {
-        for _ in 0..count {
+    /// Posts so many buffers, as far as there are some; returns how many.
+    fn fill(&mut self, w: &mut Work<'_>, count: u32, costs: bool) -> u32 {
+        let mut posted = 0;
+        while posted < count {
             let Some(buffer) = w.pool.take() else { break };
+            posted += 1;
             let at = self.rings[0] + u64::from(self.next_fill) * C2H;
             w.memory.put(at, &w.pool.data(buffer).to_le_bytes());
             if costs {
@@ -136,6 +139,7 @@ impl Pair {
             self.next_fill = (self.next_fill + 1) % self.entries[0];
         }
         w.cpu.doorbell(w.host, self.port, self.bell(2), self.next_fill | 1 << 16);
+        posted
     }
 
     fn tell_completions(&self, w: &mut Work<'_>) {
@@ -189,8 +193,8 @@ impl PollDriver for Pair {
     fn end_receive(&mut self, w: &mut Work<'_>, packets: u32) {
         if packets > 0 {
             self.tell_completions(w);
-            let taken = std::mem::take(&mut self.taken);
-            self.fill(w, taken, true);
+            // What there is no buffer for is posted later.
+            self.taken -= self.fill(w, self.taken, true);
         }
     }
 

@@ -80,7 +80,8 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
         e.channel.send(message);
         leave_process(status);
     }
-    let (window_end, channel) = (e.turns.window_end, &mut e.channel);
+    // While all cores sleep, windows are not begun: this one holds `t` all the same.
+    let (window_end, channel) = (e.turns.window_end.max(e.turns.end_of_window(t)), &mut e.channel);
     if let Some(quantum) = run.driven(|experiment, d| experiment.tick(t, window_end, channel, d)) {
         e.turns.set_quantum(quantum);
         e.turns.must_advance |= run.maps_otherwise();
@@ -112,5 +113,6 @@ pub extern "C" fn at_exit(_: *mut c_void) {
         });
         (left, experiment.host(d))
     });
+    e.run.driven(|experiment, d| experiment.flush_capture(d));
     e.channel.send(json!({ "left": left, "host": host }));
 }

@@ -216,6 +216,10 @@ pub fn set_up(
             return Err(Invalid::new(name, entries, format!("this device takes powers of two up to {most} here")));
         }
     }
+    let most = RING_BYTES as u32 / d.completion;
+    if send_completions(model) > most {
+        return Err(Invalid::new("policy.report", p.report, format!("at most {most} completions of sending fit here")));
+    }
     if longest > p.buffer {
         return Err(Invalid::new(
             "policy.buffer",
