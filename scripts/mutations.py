@@ -23,6 +23,7 @@ CARGO = {
     "base": ["test", "-q", "-p", "wiretime-base"],
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "closed_forms::"],
     "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "ordering::"],
+    "resets": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "fuzz_mlx5::frames_that_a_reset"],
     "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "models", "repeat::"],
     "engine": ["test", "-q", "-p", "wiretime-qemu", "-p", "wiretime-isa", "-p", "wiretime-experiment"],
 }

@@ -66,6 +66,9 @@ def test_a_point_says_the_command_that_does_the_same() -> None:
         "P",
     )
     assert search.command().startswith("wiretime msb testpmd --packet-sizes 256 --seed 1")
+    of_store = {**table(axes={"seed": [1]}, fixed={"app": "memcached"}), "metrics": ["msb_gbps"]}
+    (store,) = plans.points(plans.parse({**of_store, "study": {"name": "t", "measure": "msb"}}, "P"), "P")
+    assert "packet-sizes" not in store.command()
 
 
 def test_a_users_program_is_what_it_holds(tmp_path: Path) -> None:

@@ -315,10 +315,11 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
 
     busy = 1 - (r.empty or 0)
     suggest(busy * 0.9, "cores a quarter faster", {"core.frequency": _factor(str(core["frequency"]), 1.25)})
-    # One is the system's.
-    more = p["system"]["cores"] - 1 + 1
     if takes and nic["interface"] != "8254x":
-        suggest(busy, "one core and queue more", {"cores": more, "queues": max(int(settings.get("queues", 1)), more)})
+        queues = int(settings.get("queues", 1)) + 1
+        # One core is the system's; there may be more than queues.
+        cores = max(p["system"]["cores"] - 1, queues)
+        suggest(busy, "one core and queue more", {"cores": cores, "queues": queues})
     if stack["dram"] >= SMALL:
         if llc["dca_ways"] == 0:
             suggest(r.waits + 0.3, "direct cache access", {"llc.dca_ways": max(1, llc["ways"] // 4)})

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -51,8 +50,8 @@ TERMINATED = 128 + 15
 OTHER = "peer"
 # The capture until the run is over.
 CAPTURED, CAPTURING = "wire.pcapng", ".wire.pcapng.part"
-# Files that only some runs leave.
-NOT_ALWAYS = ("profile.*", "trace.json", "core-*.kanata", CAPTURED)
+# What a run says, as files.
+SAID = re.compile(r"profile\.(folded|svg|json)|trace\.json|core-\d+\.kanata|wire\.pcapng|result\.json|host\.json")
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
 OF_A_GUEST = ("app_commands", "kernel_args", "ethtool", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
@@ -466,12 +465,17 @@ def check_ledger(result: Report, console: str) -> None:
         raise GuestError("the ledger does not balance: " + "; ".join(problems), vm.tail(console))
 
 
+def clear(folder: Path) -> None:
+    """Remove what an earlier run left there, and nothing else."""
+    for place in (folder / OTHER, folder):
+        for old in place.iterdir() if place.is_dir() else ():
+            if SAID.fullmatch(old.name) and old.is_file():
+                old.unlink()
+
+
 def write(folder: Path, done: Execution) -> None:
     """Write the files of a run, each whole or not at all; none of an earlier one stays."""
-    for pattern in NOT_ALWAYS:
-        for old in folder.glob(pattern):
-            old.unlink()
-    shutil.rmtree(folder / OTHER, ignore_errors=True)
+    clear(folder)
     if done.profile is not None:
         profile.write(folder, done.profile)
     if done.trace is not None:

@@ -120,6 +120,8 @@ ARGUMENTS = {
     "--count": "qdma.count",
     "--timer": "qdma.timer",
 }
+# What a driver gathers before it tells the card of a ring.
+THRESHOLDS = {"receive_ring": "refill", "transmit_ring": "report"}
 # testpmd's modes: what the program is for, and what it touches other than as the model says.
 MODE = "--forward-mode"
 NO_PAYLOAD = {"payload": "none", "writes_header": False}
@@ -156,10 +158,10 @@ def told(model: Model, words: Sequence[str]) -> Model:
             if table not in changed:
                 raise WiretimeError(f"--app-args {name}: of a {table}'s driver; {model['name']} has another")
             changed[table][key] = int(value)
-    # As drivers do: no more at a time than half of a ring that is made smaller.
-    policy = changed["policy"]
-    for threshold, ring in (("refill", "receive_ring"), ("report", "transmit_ring")):
-        policy[threshold] = max(1, min(policy[threshold], policy[ring] // 2))
+            if key in THRESHOLDS:
+                # As drivers do: no more at a time than half of a ring that is made smaller.
+                policy, threshold = changed["policy"], THRESHOLDS[key]
+                policy[threshold] = max(1, min(policy[threshold], int(value) // 2))
     return checked(changed, "--app-args")
 
 

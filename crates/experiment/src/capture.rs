@@ -55,12 +55,12 @@ impl Capture {
 }
 
 impl Experiment {
-    /// At `t`: takes what was seen on the wires, and writes it if it is enough, or `all` of it.
-    /// Leaves nothing in a buffer: nothing follows.
+    /// Takes and writes all that was seen on the wires: nothing follows.
     pub fn flush_capture<H: Hold>(&mut self, d: &Driven<'_, H>) {
         self.write_capture(Ps::MAX, true, d);
     }
 
+    /// At `t`: takes what was seen on the wires, and writes it if it is enough, or `all` of it.
     pub(crate) fn write_capture<H: Hold>(&mut self, t: Ps, all: bool, d: &Driven<'_, H>) {
         let Some(capture) = &mut self.capture else { return };
         for (port, book) in d.machine.nics.nics().books.ports.iter_mut().enumerate() {

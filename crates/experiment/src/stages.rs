@@ -60,6 +60,15 @@ const COUNT_EVERY: u32 = 64;
 /// Window while the guest boots: nothing depends on its length but how often cores alternate.
 const BOOT_QUANTUM: Ps = Ps::from_us(10);
 
+/// Window while there is traffic.
+fn window(p: &Platform, s: &RunSettings) -> Ps {
+    if s.timing == Timing::Blocks {
+        BOOT_QUANTUM
+    } else {
+        p.quantum()
+    }
+}
+
 /// What an engine has executed so far.
 #[derive(Clone, Copy)]
 pub struct Executed<'a> {
@@ -136,8 +145,8 @@ impl Experiment {
     /// # Errors
     /// One line that names what cannot be.
     pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, Invalid> {
-        if s.interval.ps() > Ps::ZERO && s.interval.ps() < p.quantum() {
-            let least = Duration::of(p.quantum());
+        if s.interval.ps() > Ps::ZERO && s.interval.ps() < window(p, s) {
+            let least = Duration::of(window(p, s));
             return Err(Invalid::new("interval", &s.interval, format!("at least a window, {least}")));
         }
         Ok(Self {
@@ -305,7 +314,7 @@ impl Experiment {
         None
     }
 
-    /// What has been seen on the wire is there all the same.
+    /// The message and status of a run that has failed. What has been seen on the wire is written all the same.
     fn failure<H: Hold>(&mut self, kind: &str, reason: &str, t: Ps, d: &Driven<'_, H>) -> (Value, i32) {
         self.write_capture(t, true, d);
         (json!({ "failed": { "kind": kind, "reason": reason }, "host": self.host(d) }), 1)
@@ -327,7 +336,7 @@ impl Experiment {
         // From the end of the current window on: nothing of the past changes.
         self.begin_load(window_end, d);
         d.machine.find_places(self.settings.mapped_doorbells);
-        Some(if self.settings.timing == Timing::Blocks { BOOT_QUANTUM } else { self.platform.quantum() })
+        Some(window(&self.platform, &self.settings))
     }
 
     /// When the measurement begins or ends next: a guest that sleeps must not sleep through it.
@@ -447,7 +456,7 @@ impl Experiment {
         self.plug(t);
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
         // A point a window, at most.
-        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(self.platform.quantum());
+        self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(window(&self.platform, &self.settings));
         let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = d.machine.nics.nics();

@@ -1,7 +1,9 @@
 //! DMA writes on their way to memory: decided when the NIC sends them, applied when cores may see them.
 //!
 //! Posted writes stay in the order in which they leave the device, whatever order they were decided in, so a descriptor is
-//! never visible before the payload that was sent ahead of it, and what leaves later holds up nothing.
+//! never visible before the payload that was sent ahead of it, and what leaves later holds up nothing. Left out: what was
+//! decided first and leaves later is not held up by what is decided afterwards, leaves before it and takes longer (by a walk
+//! of the IOMMU): when it is visible has been told, and messages may be on their way.
 
 use crate::memory::GuestMemory;
 use crate::requester::{Purpose, Side};
@@ -35,7 +37,7 @@ struct Write {
     done: bool,
 }
 
-/// Writes not yet visible, in the order in which they leave, which is that of visibility.
+/// Writes not yet visible, in order of visibility.
 pub struct DmaWrites {
     queue: VecDeque<Write>,
     bytes: VecDeque<u8>,
@@ -71,7 +73,10 @@ impl DmaWrites {
         (data, zeros): (&[u8], usize),
         stream: Stream,
     ) -> Ps {
-        let later = self.queue.iter().rev().take_while(|w| w.left > left).count();
+        // Of those that leave before it the last one is the last to be visible.
+        let before = self.queue.iter().rev().find(|w| w.left <= left);
+        let visible = before.map_or(visible, |w| visible.max(w.visible));
+        let later = self.queue.iter().rev().take_while(|w| w.visible > visible).count();
         let at = self.queue.len() - later;
         let behind: usize = self.queue.range(at..).map(|w| w.length).sum();
         let from = self.bytes.len() - behind;
@@ -81,10 +86,8 @@ impl DmaWrites {
         self.bytes.extend(data);
         self.bytes.resize(from + data.len() + zeros, 0);
         self.bytes.extend(&self.aside);
-        let visible = at.checked_sub(1).map_or(visible, |before| visible.max(self.queue[before].visible));
         let write = Write { left, visible, address, length: data.len() + zeros, stream, done: false };
         self.queue.insert(at, write);
-        self.queue.range_mut(at + 1..).take_while(|w| w.visible < visible).for_each(|w| w.visible = visible);
         visible
     }
 
@@ -185,13 +188,16 @@ mod tests {
         assert_eq!(push(&mut writes, (600, 610), 3, &[4], 0), Ps(610));
         assert_eq!(push(&mut writes, (15, 25), 4, &[5, 6], 1), Ps(25), "leaves before it");
         assert_eq!(push(&mut writes, (15, 25), 6, &[7], 2), Ps(25), "with that one, and behind it");
-        assert_eq!(push(&mut writes, (499, 605), 7, &[8], 3), Ps(605), "holds up what leaves behind it");
+        assert_eq!(push(&mut writes, (499, 605), 7, &[8], 3), Ps(605), "what has been told stays");
         assert_eq!(writes.apply(Ps(30), &mut ram), (3, Ps(10 + 5 + 5)));
-        assert_eq!((ram.0.as_slice(), writes.next_time()), (&[1, 0, 0, 0, 5, 6, 7, 0][..], Ps(605)));
+        assert_eq!((ram.0.as_slice(), writes.next_time()), (&[1, 0, 0, 0, 5, 6, 7, 0][..], Ps(510)));
+        assert_eq!(push(&mut writes, (501, 502), 4, &[9], 4), Ps(605), "behind it and the first one");
+        assert_eq!(writes.apply(Ps(510), &mut ram), (1, Ps(0)));
+        assert_eq!(ram.0, [1, 2, 3, 0, 5, 6, 7, 0]);
         assert_eq!(writes.apply(Ps(605), &mut ram), (2, Ps(0)));
-        assert_eq!(ram.0, [1, 2, 3, 0, 5, 6, 7, 8]);
+        assert_eq!(ram.0, [1, 2, 3, 0, 9, 6, 7, 8]);
         assert_eq!(writes.apply(Ps(610), &mut ram), (1, Ps(0)));
-        assert_eq!(ram.0, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(ram.0, [1, 2, 3, 4, 9, 6, 7, 8]);
     }
 
     #[test]

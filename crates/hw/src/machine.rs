@@ -362,8 +362,8 @@ impl<H: Hold> Machine<H> {
             }
             slot.nic.advance(end, (&mut self.memory, &slot.guest), engine, books);
         }
-        // What came back by another port may make its own send again.
-        while books.has_mail() {
+        // What came back by another port may make its own send again, from now on.
+        if books.has_mail() {
             for slot in &mut *slots {
                 slot.nic.advance(end, (&mut self.memory, &slot.guest), &mut cards[slot.card], books);
             }

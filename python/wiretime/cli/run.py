@@ -142,6 +142,7 @@ def run_command(
     except GuestError:
         # What was on the wire may say why.
         if file is not None and file.is_file():
+            runs.clear(file.parent)
             file.rename(file.with_name(runs.CAPTURED))
         raise
     result, host = done.result, done.host

@@ -39,10 +39,14 @@ def _fill(folder: Path) -> dict[str, Any]:
     return {"packages": [asdict(p) for p in packages], "warnings": warnings}
 
 
+def _key() -> str:
+    return store.digest(guest.key(), Path(__file__).read_bytes())
+
+
 def is_there() -> bool:
     """Return whether what programs are built with has been unpacked."""
     try:
-        store.entry(KIND, guest.key(), _fill, make_missing=False)
+        store.entry(KIND, _key(), _fill, make_missing=False)
     except WiretimeError:
         return False
     return True
@@ -50,7 +54,7 @@ def is_there() -> bool:
 
 def sysroot() -> Path:
     """Return the folder of headers and libraries, making it where it is missing."""
-    return store.entry(KIND, guest.key(), _fill) / "root"
+    return store.entry(KIND, _key(), _fill) / "root"
 
 
 def _is_program(path: Path) -> bool:
@@ -60,7 +64,9 @@ def _is_program(path: Path) -> bool:
     with path.open("rb") as f:
         try:
             elf = ELFFile(f)
-            return elf["e_machine"] == ELF_MACHINE and any(s["p_type"] == "PT_INTERP" for s in elf.iter_segments())
+            # One that is linked statically needs no interpreter, but libraries do not have one either.
+            starts = elf["e_type"] == "ET_EXEC" or any(s["p_type"] == "PT_INTERP" for s in elf.iter_segments())
+            return elf["e_machine"] == ELF_MACHINE and starts
         except ELFError:
             return False
 

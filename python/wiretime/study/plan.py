@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wiretime import platforms
+from wiretime import apps, platforms
 from wiretime.errors import WiretimeError, unknown
 from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.study.metrics import check_name
@@ -104,8 +104,11 @@ class Point:
 
     def command(self) -> str:
         """Return the command line that runs this point by itself."""
-        words = ["wiretime", self.about.measure, str(self.settings.get("app", Request.app))]
-        if self.about.measure == "msb" and "packet_size" not in self.settings:
+        app = str(self.settings.get("app", Request.app))
+        words = ["wiretime", self.about.measure, app]
+        # Requests to a store have lengths of their own.
+        sized = app not in apps.APPS or apps.get(app).traffic != "memcached"
+        if self.about.measure == "msb" and "packet_size" not in self.settings and sized:
             words.append(f"--packet-sizes {Request.packet_size}")
         if self.settings.get("profile"):
             words.append("--out DIR")

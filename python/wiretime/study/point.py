@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import grimp
 
@@ -29,7 +29,7 @@ from wiretime.study.plan import Point
 
 # Rows of another layout are of another study.
 FORMAT = 2
-ROW, FAILED, TRIALS = "row.json", "failed.json", "trials.json"
+ROW, FAILED, TRIALS, LOCK = "row.json", "failed.json", "trials.json", "lock"
 
 
 def deciding() -> list[str]:
@@ -63,7 +63,7 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
     # The machine is what these come to.
     settings = {k: v for k, v in asked.items() if k not in ("platform", "changes")}
     files = [request.replay] if request.replay is not None else []
-    # A program of the user's is what it holds, whatever it is called.
+    # A program of the user's is also what it holds.
     files += apps.find(request.app, request.own, request.dpdk).files.values()
     inputs = {
         "format": FORMAT,
@@ -122,29 +122,46 @@ def execute(
     with _alone(folder.with_name(f".{folder.name}")) as part:
         if (folder / ROW).is_file():
             # Another command has run it meanwhile.
-            part.rmdir()
+            shutil.rmtree(part)
             return None
         reason = _fill(point, platform, part, progress, tell)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
+        (folder / LOCK).unlink()
         return reason
+
+
+def _is(path: Path, file: IO[str]) -> bool:
+    """Return whether a path is still the file that has been opened."""
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
 def _alone(part: Path) -> Iterator[Path]:
-    """Give a folder that nobody else fills: it is locked, until it has another name or is gone, and empty."""
+    """Give a folder that nobody else fills: it holds a lock, until it has another name or is gone, and nothing else.
+
+    A file is locked, which file systems of several machines know, too.
+    """
     while True:
         part.mkdir(parents=True, exist_ok=True)
-        lock = os.open(part, os.O_RDONLY)
         try:
+            lock = (part / LOCK).open("w")
+        except FileNotFoundError:
+            continue  # it has just got its name
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if part.exists() and part.stat().st_ino == os.fstat(lock).st_ino:
-                for left in part.iterdir():
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-                yield part
-                return
-        finally:
-            os.close(lock)
+            if not _is(part / LOCK, lock):
+                continue
+            for left in part.iterdir():
+                if left.is_dir():
+                    shutil.rmtree(left)
+                elif left.name != LOCK:
+                    left.unlink()
+            yield part
+            return
 
 
 def _fill(

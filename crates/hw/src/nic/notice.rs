@@ -87,7 +87,7 @@ pub enum Notice {
     Transfer { write: bool, descriptors: bool, queue: u16, bytes: u64, until: Ps },
     /// The receiver has been switched off: what it held is gone.
     Deaf,
-    /// The device has been reset: so is what it was to send.
+    /// The device has been reset: what it held is gone, and what it was to send.
     Reset,
 }
 

@@ -125,7 +125,10 @@ fn what_makes_no_sense_is_refused_by_name() {
     let cases: [(Change, &str); 7] = [
         (|m| m.policy.receive_ring = 1000, "powers of two up to 8192"),
         (|m| m.policy.transmit_ring = 32768, "powers of two up to 16384"),
-        (|m| (m.policy.transmit_ring, m.policy.report, m.connectx.as_mut().unwrap().completion) = (8192, 1, 128), "at most 8192 completions of sending fit here"),
+        (
+            |m| (m.policy.transmit_ring, m.policy.report, m.connectx.as_mut().unwrap().completion) = (8192, 1, 128),
+            "at most 8192 completions of sending fit here",
+        ),
         (|m| m.connectx = None, "needs the table connectx"),
         (|m| m.connectx.as_mut().unwrap().completion = 32, "must be 64 or 128"),
         (|m| m.connectx.as_mut().unwrap().packets = 61, "must be from 1 to 60"),

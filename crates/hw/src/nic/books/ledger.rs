@@ -404,8 +404,6 @@ impl Ledger {
     /// load had the packet.
     pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
         match (carried, probe) {
-            // It was on the wire when its device was reset.
-            (Some(a), _) if self.fate(a) == Some(Fate::Reset) => return None,
             (Some(a), Some(b)) if a == b => self.moves(a, Fate::InTx, Fate::Forwarded),
             (Some(a), other) => {
                 self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));
@@ -441,16 +439,18 @@ impl Ledger {
         }
     }
 
-    /// The receiver of port `port` was reset: what it held, and what lay in its posted buffers, is gone; `sends`: the whole
-    /// port was, so that it sends none of anybody's packets that it was to send.
-    pub fn reset(&mut self, port: usize, sends: bool) {
+    /// The receiver of port `port` was reset: what it held, and what lay in its posted buffers, is gone. With what is `on_wire`,
+    /// by frame, the whole port was: it sends none of anybody's packets that it was to send but these.
+    pub fn reset(&mut self, port: usize, on_wire: Option<&VecDeque<Option<u64>>>) {
         if 2 * port + 2 > self.books.len() {
             return;
         }
         for (number, book) in self.books.iter_mut().enumerate() {
-            let own = number / 2 == port;
-            for r in &mut book.records {
-                if own && r.fate == Fate::InFifo || sends && r.fate == Fate::InTx && usize::from(r.by) == port {
+            let leaves = |at: u64| on_wire.is_some_and(|ids| ids.iter().flatten().any(|&id| split(id) == (number, at)));
+            for (at, r) in (book.base..).zip(&mut book.records) {
+                let held = r.fate == Fate::InFifo && number / 2 == port;
+                let to_be_sent = on_wire.is_some() && r.fate == Fate::InTx && usize::from(r.by) == port;
+                if held || to_be_sent && !leaves(at) {
                     r.fate = Fate::Reset;
                 }
             }
@@ -688,7 +688,7 @@ mod tests {
             l.moves(id, Fate::Offered, Fate::InFifo);
             l.delivered(id, 0x1000 + id);
         }
-        l.reset(0, true);
+        l.reset(0, Some(&VecDeque::new()));
         assert_eq!((l.port(0, Which::Total).lost_in_reset, l.port(1, Which::Total).held_by_host), (1, 1));
     }
 
@@ -707,12 +707,20 @@ mod tests {
             }
             l
         };
-        let lost = |mut l: Ledger, sends| {
-            l.reset(0, sends);
+        let lost = |mut l: Ledger, on_wire: Option<&[u64]>| {
+            let on_wire: Option<VecDeque<_>> = on_wire.map(|ids| ids.iter().copied().map(Some).collect());
+            l.reset(0, on_wire.as_ref());
             let of = |id| l.fate(id).is_none_or(|fate| fate == Fate::Reset); // settled at once, or behind another
             [0, 1, PORT1, PORT1 + 1].map(of)
         };
-        assert_eq!(lost(came(), false), [false; 4], "a receiver has nothing to send");
-        assert_eq!(lost(came(), true), [true, false, false, true]);
+        assert_eq!(lost(came(), None), [false; 4], "a receiver has nothing to send");
+        assert_eq!(lost(came(), Some(&[])), [true, false, false, true]);
+        assert_eq!(lost(came(), Some(&[0])), [false, false, false, true], "it has left");
+        let mut l = came();
+        l.reset(0, Some(&VecDeque::from([Some(0), Some(PORT1 + 1)])));
+        for id in [0, 1, PORT1, PORT1 + 1] {
+            assert_eq!(l.returned(Some(id), Some(id)), Some(usize::from(id >= PORT1)));
+        }
+        assert!(l.violations().is_empty());
     }
 }

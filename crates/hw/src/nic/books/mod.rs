@@ -279,8 +279,8 @@ impl Books {
                 }
             }
             Notice::Frame { queue, end, length } => self.ports[port].leaves(t, queue, (end, length), frame),
-            Notice::Deaf => self.ledger.reset(port, false),
-            Notice::Reset => self.ledger.reset(port, true),
+            Notice::Deaf => self.ledger.reset(port, None),
+            Notice::Reset => self.ledger.reset(port, Some(&self.ports[port].outgoing)),
             _ => self.ports[port].hear(t, notice),
         }
     }

@@ -151,7 +151,7 @@ pub struct PortBook {
     /// When the NIC last refused a packet.
     pub(super) last_drop: Ps,
     /// Frames on the wire: the packet that each carries.
-    outgoing: VecDeque<Option<u64>>,
+    pub(super) outgoing: VecDeque<Option<u64>>,
     /// Frames that came from the wire.
     pub(in crate::nic) arrived: u64,
     /// Of these, those that were not taken, and those that were refused at once.
