@@ -205,7 +205,7 @@ def test_users_programs_are_checked_before_the_boot(tmp_path: Path) -> None:
     assert said("text").endswith("is neither a program for Linux nor a script (#!)")
     assert "no such file" in said("nothing")
     (tmp_path / "host").write_bytes(Path("/bin/true").read_bytes())
-    assert said("host").endswith("is a program for X86_64; the guest is AARCH64")
+    assert said("host").endswith("is a program for X86_64; the guest is AARCH64 (`wiretime build` makes one)")
     (tmp_path / "script").write_text("#!/bin/sh\n")
     assert "no such file" in said("script", files=[tmp_path / "absent.so"])
     assert "'other'" in said("script", role="other")

@@ -18,11 +18,11 @@ from elftools.elf.elffile import ELFFile
 
 from wiretime.errors import WiretimeError
 from wiretime.setup import build, guest, store
-from wiretime.setup.architecture import ELF_MACHINE, LIBRARY
+from wiretime.setup.architecture import ELF_MACHINE, LIBRARY, LOADER
 
 KIND = "sysroot"
 # Of the packages, what programs are built with; and DPDK's examples, to begin with.
-KEPT = ("usr/include", str(LIBRARY), "usr/lib/gcc", str(build.EXAMPLES))
+KEPT = ("usr/include", str(LIBRARY), f"usr/lib/{LOADER}", str(build.EXAMPLES))
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
@@ -31,7 +31,7 @@ def _fill(folder: Path) -> dict[str, Any]:
     whole, root = folder / "whole", folder / "root"
     root.rename(whole)
     for name in KEPT:
-        if (whole / name).exists():
+        if (whole / name).exists() or (whole / name).is_symlink():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (whole / name).rename(root / name)
     shutil.rmtree(whole)
