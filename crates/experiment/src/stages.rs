@@ -147,7 +147,7 @@ impl Experiment {
     pub fn new(p: &Platform, s: &RunSettings, capture: Option<OwnedFd>, far: Option<OwnedFd>) -> Result<Self, Invalid> {
         if s.interval.ps() > Ps::ZERO && s.interval.ps() < window(p, s) {
             let least = Duration::of(window(p, s));
-            return Err(Invalid::new("interval", &s.interval, format!("at least a window, {least}")));
+            return Err(Invalid::new("interval", s.interval, format!("at least a window, {least}")));
         }
         Ok(Self {
             settings: s.clone(),
