@@ -360,10 +360,10 @@ impl Experiment {
         self.boundary().unwrap_or(Ps::MAX).min(self.next_sample())
     }
 
-    /// When the next point of the time series, or of the fill of rings, is due.
-    pub(crate) fn next_sample(&self) -> Ps {
+    /// When the next points of the time series, and of the fill of rings, are due.
+    fn samples_due(&self) -> [Ps; 2] {
         if self.start.is_none() || self.end.is_some() {
-            return Ps::MAX;
+            return [Ps::MAX; 2];
         }
         let measure = self.begin + self.settings.warm_up.ps();
         let next = |done: usize, step: Ps| measure.saturating_add(done as u64 * step);
@@ -371,6 +371,12 @@ impl Experiment {
         let series = if step > Ps::ZERO { next(self.series.len() + 1, step) } else { Ps::MAX };
         let room = self.occupancy.len() < result::OCCUPANCY_MAX;
         let occupancy = if room { next(self.occupancy.len(), self.occupancy_step) } else { Ps::MAX };
+        [series, occupancy]
+    }
+
+    /// When the first of them is.
+    pub(crate) fn next_sample(&self) -> Ps {
+        let [series, occupancy] = self.samples_due();
         series.min(occupancy)
     }
 
@@ -392,19 +398,13 @@ impl Experiment {
             self.end = Some(self.snapshot(t, d));
             d.machine.nics.nics().books.end_measurement();
         }
-        let step = self.occupancy_step;
-        let room = self.occupancy.len() < result::OCCUPANCY_MAX;
-        if room && self.start.is_some() && self.end.is_none() && t >= measure + self.occupancy.len() as u64 * step {
+        let [series, occupancy] = self.samples_due();
+        if t >= occupancy {
             let nics = d.machine.nics.nics();
             self.occupancy.push(nics.slots.iter().map(|s| s.nic.occupancy(&nics.books)).collect());
         }
         self.trace_pipelines(t, measure + self.settings.trace_start.ps(), d);
-        let step = self.settings.interval.ps();
-        if step > Ps::ZERO
-            && self.start.is_some()
-            && self.end.is_none()
-            && t >= measure + (self.series.len() as u64 + 1) * step
-        {
+        if t >= series {
             self.series.push(self.snapshot(t, d));
         }
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {

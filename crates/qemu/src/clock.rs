@@ -181,9 +181,9 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
             Some(d) if timer.is_none_or(|timer| d <= timer) => e.turns.grid_after(d),
             _ => t,
         };
-        let start = t - t % e.turns.quantum;
-        e.run.advance_devices(start + e.turns.quantum);
-        e.run.machine.reached(start);
+        let end = e.turns.end_of_window(t);
+        e.run.advance_devices(end);
+        e.run.machine.reached(end - e.turns.quantum);
         e.run.apply_writes(t);
         advance_to(t);
         e.run.update_irq();
