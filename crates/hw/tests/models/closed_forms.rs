@@ -4,7 +4,8 @@
 //! packets, no pipeline delay, a host that answers at once. Then a packet's service is the time of its payload and of its
 //! descriptor on the link.
 
-use wiretime_hw::nic::loopback::{measure, Outcome};
+use wiretime_base::Ps;
+use wiretime_hw::nic::loopback::{measure, Host, Outcome};
 use wiretime_hw::params::Platform;
 use wiretime_hw::wire::{Arrivals, Load, Sizes};
 
@@ -157,6 +158,33 @@ fn write_back_by_timer_and_by_count() {
     // A packet every 168 ns: the batch of four is full after three more, half of that on average.
     let batch = rx_dma("50us", 4, 100.0);
     close("a batch of four", batch, at_once + 1.5 * f64::from(LENGTH) * 8.0 / 100.0, 0.02);
+}
+
+/// A lone packet's descriptor is written alone; from then on lines are whole again.
+#[test]
+fn write_backs_recover_their_alignment() {
+    let mut p = machine();
+    p.nic[0].descriptor_write_back = 4;
+    // More than the link carries, so that something follows always.
+    let mut host = Host::new(&p, &load(LENGTH, 400.0, Arrivals::Constant, 1), 256, false).expect("a load");
+    let (lone, train) = (Ps::from_us(10), Ps::from_us(20));
+    host.offer(lone, lone + Ps(1));
+    let (mut taken, mut steps) = (0, Vec::new());
+    for step in 0..40_000u64 {
+        let now = lone + Ps(step * 1000);
+        host.advance(now);
+        if now == train {
+            host.offer(train, train + Ps::from_us(4));
+        }
+        let new = host.take(u32::MAX).len();
+        taken += new;
+        if new > 0 {
+            steps.push((taken, new));
+        }
+    }
+    assert_eq!((steps[0], steps[1]), ((1, 1), (4, 3)), "one, and the rest of its line");
+    let lines = &steps[2..steps.len() - 1];
+    assert!(lines.len() > 15 && lines.iter().all(|&(_, new)| new == 4), "{lines:?}");
 }
 
 /// The whole loop: what a packet takes through both directions is what its parts take.

@@ -1,6 +1,6 @@
 //! What happens on the receive path: arrival, steering, DMA of the payload, write-back of descriptors.
 
-use super::controller::{Acceptance, Completion, Controller, InterruptCause};
+use super::controller::{Acceptance, Completion, Controller, InterruptCause, DESCRIPTOR};
 use super::receive::{Filled, Stored};
 use super::{Due, Intel};
 use crate::memory::GuestMemory;
@@ -12,6 +12,8 @@ use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side};
 use crate::wire::{Packet, FCS};
 use wiretime_base::Ps;
+
+const DESCRIPTORS_A_LINE: u32 = 64 / DESCRIPTOR;
 
 fn purpose(queue: u16, moves: Moves) -> Purpose {
     Purpose::new(Side::Receive, queue, moves)
@@ -213,9 +215,17 @@ impl<C: Controller> Intel<C> {
 
     fn consider_write_back<G: GuestMemory>(&mut self, t: Ps, queue: u16, io: &mut Io<'_, Due, G>) {
         let set = self.registers.thresholds(Side::Receive, queue).write_back;
-        let at = if set == 0 { self.receive.write_back_at } else { set };
         let (idle, timer) = (self.receive.idle(queue), self.receive.write_back_timer);
-        match self.receive.queues[usize::from(queue)].completions.due(at, idle, timer) {
+        let q = &mut self.receive.queues[usize::from(queue)];
+        // After a part of a line, up to the line's end: alignment is recovered (82598 data sheet 3.5.2.7). What the driver
+        // sets is a number.
+        let part = q.ring.head % DESCRIPTORS_A_LINE;
+        let at = match (set, self.receive.write_back_at) {
+            (0, at) if at > part => at - part,
+            (0, at) => at,
+            (set, _) => set,
+        };
+        match q.completions.due(at, idle, timer) {
             completion::Due::Now => self.write_back(t, queue, io),
             completion::Due::Later(timer) => io.at(t + timer, Due::WriteBack { queue, life: self.receive.life }),
             completion::Due::Waits => {}
