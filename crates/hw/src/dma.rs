@@ -32,7 +32,7 @@ struct Write {
     visible: Ps,
     address: u64,
     length: usize,
-    stream: Stream,
+    purpose: Purpose,
     /// Written, or not to be written any more.
     done: bool,
 }
@@ -61,8 +61,8 @@ impl Default for DmaWrites {
 impl DmaWrites {
     /// Queues a write whose last byte leaves at `left` and that cores see from `visible` on, or later where one that left
     /// before it is; returns that time.
-    pub fn push(&mut self, times: (Ps, Ps), address: u64, data: &[u8], stream: Stream) -> Ps {
-        self.push_padded(times, address, (data, 0), stream)
+    pub fn push(&mut self, times: (Ps, Ps), address: u64, data: &[u8], purpose: Purpose) -> Ps {
+        self.push_padded(times, address, (data, 0), purpose)
     }
 
     /// The same, with so many zeros behind the data.
@@ -71,7 +71,7 @@ impl DmaWrites {
         (left, visible): (Ps, Ps),
         address: u64,
         (data, zeros): (&[u8], usize),
-        stream: Stream,
+        purpose: Purpose,
     ) -> Ps {
         // Of those that leave before it the last one is the last to be visible.
         let before = self.queue.iter().rev().find(|w| w.left <= left);
@@ -86,7 +86,7 @@ impl DmaWrites {
         self.bytes.extend(data);
         self.bytes.resize(from + data.len() + zeros, 0);
         self.bytes.extend(&self.aside);
-        let write = Write { left, visible, address, length: data.len() + zeros, stream, done: false };
+        let write = Write { left, visible, address, length: data.len() + zeros, purpose, done: false };
         self.queue.insert(at, write);
         visible
     }
@@ -101,24 +101,31 @@ impl DmaWrites {
     /// When the next write of streams that `may` allows becomes visible.
     #[must_use]
     pub fn next_time_of(&self, may: impl Fn(Stream) -> bool) -> Ps {
-        self.queue.iter().find(|w| !w.done && may(w.stream)).map_or(Ps::MAX, |w| w.visible)
+        self.queue.iter().find(|w| !w.done && may(w.purpose.into())).map_or(Ps::MAX, |w| w.visible)
     }
 
     /// Applies every write that is visible at `t`; returns how many, and the sum of their lateness against `t`.
     pub fn apply(&mut self, t: Ps, memory: &mut impl GuestMemory) -> (u64, Ps) {
-        self.apply_of(t, memory, |_| true)
+        self.apply_of(t, memory, |_| true, |_, _| {})
     }
 
-    /// The same for streams that `may` allows: writes of a stream stay in order.
-    pub fn apply_of(&mut self, t: Ps, memory: &mut impl GuestMemory, may: impl Fn(Stream) -> bool) -> (u64, Ps) {
+    /// The same for streams that `may` allows: writes of a stream stay in order. `each` hears what each is for, and its place.
+    pub fn apply_of(
+        &mut self,
+        t: Ps,
+        memory: &mut impl GuestMemory,
+        may: impl Fn(Stream) -> bool,
+        mut each: impl FnMut(Purpose, (u64, u64)),
+    ) -> (u64, Ps) {
         let (mut count, mut late, mut at) = (0, Ps::ZERO, 0);
         for w in self.queue.iter_mut().take_while(|w| w.visible <= t) {
             let from = at;
             at += w.length;
-            if w.done || !may(w.stream) {
+            if w.done || !may(w.purpose.into()) {
                 continue;
             }
             w.done = true;
+            each(w.purpose, (w.address, w.length as u64));
             // Its bytes may lie in two pieces.
             let (a, b) = self.bytes.as_slices();
             let (first, second) = (from.min(a.len())..at.min(a.len()), from.max(a.len())..at.max(a.len()));
@@ -140,7 +147,7 @@ impl DmaWrites {
 
     /// What a stream has under way is not written any more: its queue went off.
     pub fn cancel(&mut self, stream: Stream) {
-        self.queue.iter_mut().filter(|w| w.stream == stream).for_each(|w| w.done = true);
+        self.queue.iter_mut().filter(|w| Stream::from(w.purpose) == stream).for_each(|w| w.done = true);
     }
 
     /// Forgets what is not yet visible (device reset).
@@ -154,14 +161,19 @@ impl DmaWrites {
 mod tests {
     use super::*;
     use crate::nic::loopback::Ram;
+    use crate::requester::Moves;
+
+    fn purpose(queue: u16) -> Purpose {
+        Purpose::new(Side::Receive, queue, Moves::Payload)
+    }
 
     fn stream(queue: u16) -> Stream {
-        Stream { side: Side::Receive, queue }
+        purpose(queue).into()
     }
 
     /// A write of a queue that leaves at one time and is visible at another, if nothing before it is in its way.
     fn push(writes: &mut DmaWrites, times: (u64, u64), address: u64, data: &[u8], queue: u16) -> Ps {
-        writes.push((Ps(times.0), Ps(times.1)), address, data, stream(queue))
+        writes.push((Ps(times.0), Ps(times.1)), address, data, purpose(queue))
     }
 
     #[test]
@@ -207,10 +219,10 @@ mod tests {
         for (t, address, queue) in [(10, 0, 1), (20, 1, 2), (30, 2, 1), (40, 3, 2), (50, 4, 1)] {
             push(&mut writes, (t, t), address, &[t as u8], queue);
         }
-        assert_eq!(writes.apply_of(Ps(45), &mut ram, |s| s == stream(2)), (2, Ps(30)));
+        assert_eq!(writes.apply_of(Ps(45), &mut ram, |s| s == stream(2), |_, _| {}), (2, Ps(30)));
         assert_eq!(ram.0, [0, 20, 0, 40, 0, 0, 0, 0]);
         assert_eq!((writes.next_time(), writes.next_time_of(|s| s == stream(2))), (Ps(10), Ps::MAX));
-        assert_eq!(writes.apply_of(Ps(29), &mut ram, |s| s == stream(1)), (1, Ps(19)));
+        assert_eq!(writes.apply_of(Ps(29), &mut ram, |s| s == stream(1), |_, _| {}), (1, Ps(19)));
         // Once only: what was there may have been overwritten since.
         ram.0[1] = 7;
         assert_eq!(writes.apply(Ps(60), &mut ram), (2, Ps(40)));
@@ -223,7 +235,7 @@ mod tests {
         let mut writes = DmaWrites::default();
         let room = writes.bytes.capacity();
         // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
-        writes.push_padded((Ps(1), Ps(1)), 0, (&[], room - 1500), stream(0));
+        writes.push_padded((Ps(1), Ps(1)), 0, (&[], room - 1500), purpose(0));
         push(&mut writes, (2, 2), 4000, &[1], 1);
         writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
@@ -233,7 +245,7 @@ mod tests {
         let (first, second) = writes.bytes.as_slices();
         assert!((1001..2001).contains(&first.len()) && !second.is_empty(), "the second one is cut");
         for queue in [2, 1] {
-            writes.apply_of(Ps(2), &mut ram, |s| s == stream(queue));
+            writes.apply_of(Ps(2), &mut ram, |s| s == stream(queue), |_, _| {});
         }
         assert!(ram.0[..3000].chunks(1000).all(|piece| piece == data));
         assert_eq!(writes.bytes.capacity(), room);

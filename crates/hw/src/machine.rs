@@ -17,7 +17,7 @@ use crate::nic::{
 };
 use crate::params::{Platform, PortOf};
 use crate::pci::{Bar, ConfigSpace};
-use crate::requester::Side;
+use crate::requester::{Purpose, Side};
 use std::cell::{RefCell, RefMut};
 use std::ops::{DerefMut, Range};
 use wiretime_base::Ps;
@@ -157,6 +157,8 @@ pub struct Machine<H> {
     next_of: Vec<Ps>,
     /// DMA writes that became visible in lines that a core watches.
     intrusions: u64,
+    /// What has become visible just now: what for, address and length.
+    seen: Vec<(Purpose, (u64, u64))>,
     /// How often what is over is forgotten: no result depends on it.
     pub forget_every: Ps,
     /// Up to where it has been.
@@ -197,6 +199,7 @@ impl<H: Hold> Machine<H> {
             next_write: Ps::MAX,
             next_of: vec![Ps::MAX; cores],
             intrusions: 0,
+            seen: Vec::with_capacity(4096),
             forget_every: FORGET_EVERY,
             forgotten: Ps::ZERO,
         }

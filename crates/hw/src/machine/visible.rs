@@ -8,26 +8,9 @@
 
 use super::{Hold, Machine, Slot};
 use crate::dma::Stream;
-use crate::memory::{lines, GuestMemory, MemorySystem};
+use crate::memory::{lines, MemorySystem};
+use crate::requester::DmaRequester;
 use wiretime_base::Ps;
-
-/// Guest memory while DMA writes become visible.
-struct Seen<'a, G> {
-    guest: &'a mut G,
-    memory: &'a MemorySystem,
-    intrusions: &'a mut u64,
-}
-
-impl<G: GuestMemory> GuestMemory for Seen<'_, G> {
-    fn read(&self, address: u64, data: &mut [u8]) -> bool {
-        self.guest.read(address, data)
-    }
-    fn write(&mut self, address: u64, data: &[u8]) -> bool {
-        let watched = lines(address, data.len() as u64).any(|line| self.memory.is_watched(line));
-        *self.intrusions += u64::from(watched);
-        self.guest.write(address, data)
-    }
-}
 
 impl<H: Hold> Machine<H> {
     /// Core `index` has looked at a queue; `anew`: what is under way for that is for it from now on.
@@ -60,15 +43,21 @@ impl<H: Hold> Machine<H> {
         let mut nics = self.nics.nics();
         let (mut next_write, mut next_of) = (Ps::MAX, Ps::MAX);
         for (device, Slot { nic, guest, .. }) in nics.slots.iter_mut().enumerate() {
-            let users = &self.memory.users;
-            let of = |stream: Stream| users.of(device, stream.side, stream.queue);
-            let may = |stream| index.is_none_or(|index| of(stream).is_none_or(|user| user == index));
-            let mut seen = Seen { guest, memory: &self.memory, intrusions: &mut self.intrusions };
-            let writes = nic.writes();
-            let before = writes.next_time_of(may);
-            let (count, total) = writes.apply_of(t, &mut seen, may);
+            let may = |memory: &MemorySystem, stream: Stream| {
+                let user = || memory.users.of(device, stream.side, stream.queue);
+                index.is_none_or(|index| user().is_none_or(|user| user == index))
+            };
+            let (writes, seen) = (nic.writes(), &mut self.seen);
+            let before = writes.next_time_of(|stream| may(&self.memory, stream));
+            let may_be_seen = |stream| may(&self.memory, stream);
+            let (count, total) = writes.apply_of(t, guest, may_be_seen, |what, place| seen.push((what, place)));
+            for (purpose, (address, length)) in self.seen.drain(..) {
+                let watched = lines(address, length).any(|line| self.memory.is_watched(line));
+                self.intrusions += u64::from(watched);
+                self.memory.dma_visible((address, length), t, DmaRequester { device: device as u16, purpose });
+            }
             next_write = next_write.min(writes.next_time());
-            next_of = next_of.min(writes.next_time_of(may));
+            next_of = next_of.min(writes.next_time_of(|stream| may(&self.memory, stream)));
             if count > 0 {
                 self.lateness.note(count, total, t - before);
             }
@@ -101,9 +90,8 @@ impl<H: Hold> Machine<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::Stream;
     use crate::nic::loopback::{Host, Ram};
-    use crate::requester::Side;
+    use crate::requester::{Moves, Purpose, Side};
     use crate::wire::Load;
     use std::cell::RefCell;
     use wiretime_base::Ps;
@@ -111,8 +99,8 @@ mod tests {
     type Machine = crate::machine::Machine<RefCell<crate::machine::Nics<Ram>>>;
 
     fn push(m: &Machine, t: u64, queue: u16, address: u64) {
-        let stream = Stream { side: Side::Receive, queue };
-        m.nics.borrow_mut().slots[0].nic.writes().push((Ps(t), Ps(t)), address, &[t as u8], stream);
+        let purpose = Purpose::new(Side::Receive, queue, Moves::Payload);
+        m.nics.borrow_mut().slots[0].nic.writes().push((Ps(t), Ps(t)), address, &[t as u8], purpose);
     }
 
     fn memory(m: &Machine) -> Vec<u8> {

@@ -1,4 +1,7 @@
 //! DMA into and out of the caches: direct cache access (DDIO, cache stashing to the LLC) or past them.
+//!
+//! A write takes its time when it is decided, and changes caches when it is visible: cores that run behind the devices find
+//! until then what was there before. Left out: the same for reads, which make cores' lines shared as they are decided.
 
 use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::crossbar::Entry;
@@ -11,41 +14,51 @@ use wiretime_base::Ps;
 const DEVICE: usize = u32::MAX as usize;
 
 impl MemorySystem {
-    /// A device writes `length` bytes at `address`, arriving at `t`; returns when all are visible to cores.
+    /// A device writes `length` bytes at `address`, arriving at `t`; returns when all are visible to cores. Until then caches
+    /// have what they had ([`Self::dma_visible`]).
     pub fn dma_write(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
-        let ways = (self.dca_policy)(by, self.shared.dca_ways);
-        let stashes = self.users.stashes(self.stash, by);
+        let by_llc = (self.dca_policy)(by, self.shared.dca_ways) > 0;
         let mut visible = t;
         for line in lines(address, length) {
             self.shared.stats.dma_writes += 1;
-            self.take_from_others(DEVICE, line, true, t);
-            let t = if ways > 0 { self.shared.crossbar.device_writes(t) } else { t };
+            let t = if by_llc { self.shared.crossbar.device_writes(t) } else { t };
             let at_bank = self.shared.bank(line, t);
             // Visible once the point of coherence has it.
-            let looked = at_bank + self.device_latency(line, ways > 0);
+            let looked = at_bank + self.device_latency(line, by_llc);
             visible = visible.max(looked);
+            if !by_llc {
+                self.shared.dram.write(line, looked, Some(by));
+            }
+        }
+        visible
+    }
+
+    /// What a device has written becomes visible: cores' copies go; the LLC has it, where it is direct; it is stashed, where
+    /// that is asked for.
+    pub fn dma_visible(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) {
+        let ways = (self.dca_policy)(by, self.shared.dca_ways);
+        let stashes = self.users.stashes(self.stash, by);
+        for line in lines(address, length) {
+            self.take_from_others(DEVICE, line, true, t);
             if ways == 0 {
                 self.shared.drop_line(line);
-                self.shared.dram.write(line, looked, Some(by));
             } else if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_write_updates += 1;
                 let share = self.shared.llc.state(at) & SHARE;
                 self.shared.llc.set_state(at, DIRTY | DMA | share);
             } else if !self.room_for_device(t) {
-                self.shared.dram.write(line, looked, Some(by));
+                self.shared.dram.write(line, t, Some(by));
             } else {
                 self.shared.stats.dma_write_allocations += 1;
                 let share = if self.shared.share.limited() { SHARE } else { 0 };
-                // A core that looks before finds the line, too, but never waits for what comes later.
                 self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA | share, ways, t);
                 self.shared.share.entered(line);
             }
             if let Some(core) = stashes {
                 self.shared.stats.dma_write_stashes += 1;
-                self.stash(core, line, looked);
+                self.stash(core, line, t);
             }
         }
-        visible
     }
 
     /// From the bank to what lies behind, or past it.
@@ -127,6 +140,13 @@ mod tests {
         DmaRequester { device: 0, purpose: Purpose { side: Side::Receive, queue: 0, moves: Moves::Payload } };
     const QUIET: Ps = Ps::from_ns(78_400);
 
+    /// A device writes, and cores see it; when.
+    fn written(m: &mut MemorySystem, place: (u64, u64), t: Ps, by: DmaRequester) -> Ps {
+        let visible = m.dma_write(place, t, by);
+        m.dma_visible(place, visible, by);
+        visible
+    }
+
     fn system(dca_ways: u32) -> (MemorySystem, Platform) {
         let mut p = platform();
         (p.dram.channels, p.llc.dca_ways, p.llc.inclusion) = (1, dca_ways, Inclusion::NonInclusive);
@@ -137,7 +157,7 @@ mod tests {
     fn writes_are_visible_once_the_llc_has_looked() {
         for ways in [0, 4] {
             let (mut m, p) = system(ways);
-            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + p.llc.device_latency.ps());
+            assert_eq!(written(&mut m, (ADDRESS, 64), QUIET, BY), QUIET + p.llc.device_latency.ps());
             assert_eq!(m.stats().dma_writes, 1);
             assert_eq!(m.stats().dma_write_allocations, u64::from(ways > 0));
             assert_eq!(m.dram_stats().writes_dma, u64::from(ways == 0));
@@ -151,7 +171,7 @@ mod tests {
             p.llc.device_latency = "7ns".parse().unwrap();
             p.llc.device_past_latency = "3ns".parse().unwrap();
             let mut m = MemorySystem::new(&p, 1);
-            assert_eq!(m.dma_write((ADDRESS, 64), QUIET, BY), QUIET + Ps::from_ns(way));
+            assert_eq!(written(&mut m, (ADDRESS, 64), QUIET, BY), QUIET + Ps::from_ns(way));
             let d = &p.dram;
             let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
             let t = QUIET + Ps::from_us(1);
@@ -173,7 +193,7 @@ mod tests {
         for (reads, taken) in [(false, 4), (true, 1)] {
             let mut m = MemorySystem::new(&p, 1);
             let lines = 50;
-            m.dma_write((ADDRESS, lines * 64), QUIET, BY);
+            written(&mut m, (ADDRESS, lines * 64), QUIET, BY);
             if reads {
                 (0..lines).for_each(|n| _ = m.load(0, ADDRESS + n * 64, 0, Cycles(600_000 + n * 1000)));
             }
@@ -194,11 +214,11 @@ mod tests {
         let (mut m, _) = system(4);
         for (length, lines) in [(1, 1), (64, 1), (65, 2), (0, 1)] {
             let before = m.stats().dma_writes;
-            m.dma_write((ADDRESS, length), QUIET, BY);
+            written(&mut m, (ADDRESS, length), QUIET, BY);
             assert_eq!(m.stats().dma_writes - before, lines, "{length} B");
         }
         let before = m.stats().dma_writes;
-        m.dma_write((ADDRESS + 63, 2), QUIET, BY);
+        written(&mut m, (ADDRESS + 63, 2), QUIET, BY);
         assert_eq!(m.stats().dma_writes - before, 2);
     }
 
@@ -206,28 +226,37 @@ mod tests {
     fn with_direct_cache_access_a_core_finds_the_line_in_the_llc_without_in_dram() {
         for (ways, level) in [(0, Level::Dram), (4, Level::Llc)] {
             let (mut m, _) = system(ways);
-            m.dma_write((ADDRESS, 64), QUIET, BY);
+            written(&mut m, (ADDRESS, 64), QUIET, BY);
             assert_eq!(m.llc_access(0, ADDRESS / LINE, QUIET + Ps::from_us(1), CoreAccess::Load).1, level);
             // Written again while the LLC has it.
-            m.dma_write((ADDRESS, 64), QUIET + Ps::from_us(2), BY);
+            written(&mut m, (ADDRESS, 64), QUIET + Ps::from_us(2), BY);
             assert_eq!(m.stats().dma_write_updates, u64::from(ways > 0));
         }
     }
 
+    /// When it becomes visible, and not as it is decided: until then the core has what was there before.
     #[test]
     fn a_write_takes_the_line_from_the_core_that_has_it() {
-        let (mut m, _) = system(4);
-        m.store(0, ADDRESS, Cycles(1000));
-        m.dma_write((ADDRESS, 64), QUIET, BY);
-        assert!(!m.private[0].holds(ADDRESS / LINE));
-        assert_eq!(m.private_stats(0).snooped_lines, 1);
+        for ways in [0, 4] {
+            let (mut m, p) = system(ways);
+            m.store(0, ADDRESS, Cycles(1000));
+            let visible = m.dma_write((ADDRESS, 64), QUIET, BY);
+            let before = m.clock.cycle_at_or_after(visible) - Cycles(10);
+            assert!(m.private[0].holds(ADDRESS / LINE));
+            assert_eq!(m.load(0, ADDRESS, 0, before), (before + Cycles(p.l1d.latency.into()), Level::L1));
+            m.dma_visible((ADDRESS, 64), visible, BY);
+            assert!(!m.private[0].holds(ADDRESS / LINE));
+            assert_eq!(m.private_stats(0).snooped_lines, 1);
+            let level = if ways > 0 { Level::Llc } else { Level::Dram };
+            assert_eq!(m.load(0, ADDRESS, 0, before + Cycles(10)).1, level);
+        }
     }
 
     #[test]
     fn reads_are_served_where_the_line_is() {
         let (mut m, p) = system(4);
         let (latency, snoop) = (p.llc.device_latency.ps(), p.llc.snoop_latency.ps());
-        m.dma_write((ADDRESS, 64), QUIET, BY);
+        written(&mut m, (ADDRESS, 64), QUIET, BY);
         let t = QUIET + Ps::from_us(1);
         assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency, "from the LLC");
         m.store(0, ADDRESS + 4096, Cycles(1000));
@@ -246,7 +275,7 @@ mod tests {
         let (mut m, p) = system(2);
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
         for n in 0..10 {
-            m.dma_write(((ADDRESS / LINE + n * sets) * LINE, 64), QUIET, BY);
+            written(&mut m, ((ADDRESS / LINE + n * sets) * LINE, 64), QUIET, BY);
         }
         assert_eq!((m.stats().llc_write_backs, m.stats().llc_write_backs_device), (8, 8));
         assert_eq!(m.stats().dca_leaks, 8, "two of ten are left");
@@ -260,7 +289,7 @@ mod tests {
             let mut m = MemorySystem::new(&p, 1);
             // Read by the core or not: what a device has brought counts until it leaves. Of different sets.
             for n in 0..4u64 {
-                m.dma_write((ADDRESS + n * 64, 64), QUIET + Ps::from_us(n), BY);
+                written(&mut m, (ADDRESS + n * 64, 64), QUIET + Ps::from_us(n), BY);
                 m.llc_access(0, ADDRESS / LINE, QUIET + Ps::from_us(n) + Ps::from_ns(500), CoreAccess::Load);
             }
             let stats = m.stats();
@@ -269,7 +298,7 @@ mod tests {
             assert!((0..4).all(|n| there[n as usize] || n == gone), "{beyond:?}: {there:?}");
             assert_eq!(m.dram_stats().writes_dma, to_memory);
             // What is there already is written in place, whatever the share.
-            m.dma_write((ADDRESS + 64, 64), QUIET + Ps::from_us(9), BY);
+            written(&mut m, (ADDRESS + 64, 64), QUIET + Ps::from_us(9), BY);
             assert_eq!((m.stats().dma_write_updates, m.stats().dma_write_overflows), (1, 1));
         }
     }
@@ -291,20 +320,20 @@ mod tests {
                 let address = ADDRESS + n as u64 * 4096;
                 // What the core had of it goes first.
                 m.store(1, address, Cycles(1000));
-                m.dma_write((address, 64), QUIET, by);
+                written(&mut m, (address, 64), QUIET, by);
                 assert_eq!(m.private[1].holds(address / LINE), level == Level::L2);
                 let t = Cycles(1_000_000);
                 assert_eq!(m.load(1, address, 0, t).1, level, "{stash:?}");
                 // Another core does not have it, and gets it from the one that has.
                 assert_ne!(m.load(0, address, 0, t + Cycles(1000)).1, Level::L2);
                 // Written again it is there once more, and nobody else has an old one.
-                m.dma_write((address, 64), QUIET + Ps::from_us(900), by);
+                written(&mut m, (address, 64), QUIET + Ps::from_us(900), by);
                 assert!(!m.private[0].holds(address / LINE));
                 assert_eq!(m.load(1, address, 0, t + Cycles(2_000_000)).1, level);
             }
             // It may take the room of what a loop rests on.
             let before = m.disturbances(1);
-            m.dma_write((ADDRESS + (1 << 20), 64), QUIET, BY);
+            written(&mut m, (ADDRESS + (1 << 20), 64), QUIET, BY);
             assert_eq!(m.disturbances(1) > before, payload == Level::L2);
             let stashed = [payload, completion].iter().filter(|&&level| level == Level::L2).count() as u64;
             assert_eq!(m.stats().dma_write_stashes, 2 * stashed + u64::from(payload == Level::L2));
@@ -338,7 +367,7 @@ mod tests {
         (p.llc.io_cache, p.llc.banks, p.llc.bank_time) = (true, 1, "0.1ns".parse().unwrap());
         let mut m = MemorySystem::new(&p, 1);
         let each = |m: &mut MemorySystem, t: Ps, line: u64| {
-            let written = m.dma_write((ADDRESS + line * 64, 64), t, BY);
+            let written = written(m, (ADDRESS + line * 64, 64), t, BY);
             m.dma_read((ADDRESS + line * 64, 64), t, BY).max(written) - t
         };
         let lines = 200;
@@ -381,7 +410,7 @@ mod tests {
         .enumerate()
         {
             let address = ADDRESS + n as u64 * 4096;
-            m.dma_write((address, 64), QUIET, by(device, queue, moves));
+            written(&mut m, (address, 64), QUIET, by(device, queue, moves));
             assert_eq!(m.llc_access(0, address / LINE, QUIET + Ps::from_us(1), CoreAccess::Load).1, level);
         }
     }

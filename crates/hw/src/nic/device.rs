@@ -249,7 +249,7 @@ impl<E, G> Io<'_, E, G> {
     pub fn write(&mut self, t: Ps, address: u64, data: &[u8], purpose: Purpose) -> (Ps, Ps) {
         let place = (address, data.len() as u64);
         let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
-        (left, self.effects.writes.push((left, visible), address, data, purpose.into()))
+        (left, self.effects.writes.push((left, visible), address, data, purpose))
     }
 
     /// Writes two pieces, the second behind the first, that cores see at once; when the last byte has left, and that time.
@@ -261,7 +261,7 @@ impl<E, G> Io<'_, E, G> {
         }
         // Both with the second one, so that nothing comes between them.
         for (address, data) in pieces {
-            visible = self.effects.writes.push((left, visible), address, data, purpose.into());
+            visible = self.effects.writes.push((left, visible), address, data, purpose);
         }
         (left, visible)
     }
@@ -279,7 +279,7 @@ impl<E, G> Io<'_, E, G> {
         let frame = self.mac.frame(packet);
         let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
         let data = (data, part.len() - data.len());
-        (left, self.effects.writes.push_padded((left, visible), address, data, purpose.into()))
+        (left, self.effects.writes.push_padded((left, visible), address, data, purpose))
     }
 }
 
