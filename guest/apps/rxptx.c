@@ -20,10 +20,14 @@ enum kind { CHAIN, COUNTER, PUBLISHED };
 #define SHORT_CHAIN 64
 #define LONG_CHAIN 1088
 #define RUNS 64
-/* The chain's time is looked at in one burst of so many, and judged once so much has been seen. */
+/* The chain's time is looked at in one burst of so many: after so much whether it is far off, as when the clock is another
+ * one; after so much of bursts that are long enough to tell whether it is right. */
 #define LOOK_EVERY 16
+#define QUICK_NS 500.0
+#define FAR_OFF 2.0
 #define JUDGE_NS 50000.0
-/* Beyond this the clock is another; below, the number of turns is corrected. */
+#define LONG_BURST 4
+/* Beyond this it is calibrated anew; below, the number of turns is corrected. */
 #define TOLERANCE 0.05
 
 static uint64_t interval = 100;
@@ -32,10 +36,11 @@ static int per_packet = 1;
 
 /* Of a worker: turns of the chain for an interval; what has been seen of its time; turns of the counter's loop. */
 struct chain {
-    int calibrated;
+    uint64_t calibrated;    /* how often */
     uint64_t turns;
-    double turn;            /* ns */
-    uint64_t bursts, ticks, pieces;
+    double turn, rest, look;        /* ns: a turn, all else of a chain, and what looking at the clock adds to what it shows */
+    uint64_t bursts;
+    double seen, expected, quickly_seen, quickly_expected;      /* ns */
     uint64_t waits, wait_turns, wait_ticks;
 };
 
@@ -113,6 +118,15 @@ static uint64_t ticks_of(uint64_t turns)
     return rte_rdtsc_precise() - begin;
 }
 
+static uint64_t ticks_of_looks(void)
+{
+    uint64_t begin = rte_rdtsc_precise();
+
+    for (int i = 0; i < RUNS - 1; i++)
+        rte_rdtsc_precise();
+    return rte_rdtsc_precise() - begin;
+}
+
 /* A chain takes a + b * turns: both from two lengths. */
 static void calibrate(struct worker *w)
 {
@@ -120,16 +134,16 @@ static void calibrate(struct worker *w)
     double hz = (double)rte_get_tsc_hz(), few, many, turn, rest;
 
     ticks_of(SHORT_CHAIN);
+    c->look = ticks_of_looks() / hz / RUNS * 1e9;
     few = ticks_of(SHORT_CHAIN) / hz / RUNS * 1e9;
     many = ticks_of(LONG_CHAIN) / hz / RUNS * 1e9;
     turn = (many - few) / (LONG_CHAIN - SHORT_CHAIN);
     rest = few - turn * SHORT_CHAIN;
     c->turns = interval > rest && turn > 0 ? (uint64_t)((interval - rest) / turn + 0.5) : 0;
-    c->calibrated = 1;
+    c->calibrated++;
     c->turn = turn;
-    c->ticks = c->pieces = 0;
-    printf("rxptx: worker %u: a turn of the chain takes %.3f ns, the rest %.1f ns: %lu turns\n", w->index, turn, rest,
-           c->turns);
+    c->rest = rest;
+    c->seen = c->expected = c->quickly_seen = c->quickly_expected = 0;
 }
 
 static void wait_ticks(struct chain *c, uint64_t ticks)
@@ -149,22 +163,34 @@ static void wait_ticks(struct chain *c, uint64_t ticks)
 static void judge(struct worker *w, uint64_t ticks, uint64_t pieces)
 {
     struct chain *c = w->state;
-    double expected, seen;
+    double seen = ticks * 1e9 / rte_get_tsc_hz() - c->look, expected = (double)interval * pieces;
 
-    c->ticks += ticks;
-    c->pieces += pieces;
-    expected = (double)interval * c->pieces;
-    if (expected < JUDGE_NS && c->ticks * 1e9 / rte_get_tsc_hz() < JUDGE_NS)
+    c->quickly_seen += seen;
+    c->quickly_expected += expected;
+    if (c->quickly_seen >= QUICK_NS || c->quickly_expected >= QUICK_NS) {
+        bool far = c->quickly_seen > c->quickly_expected * FAR_OFF || c->quickly_expected > c->quickly_seen * FAR_OFF;
+
+        c->quickly_seen = c->quickly_expected = 0;
+        if (far && (c->turns > 0 || seen < expected)) {
+            calibrate(w);
+            return;
+        }
+    }
+    /* Of short bursts too much of what is seen is looking. */
+    if (pieces < LONG_BURST && per_packet)
         return;
-    seen = c->ticks * 1e9 / rte_get_tsc_hz();
-    if (seen > expected * (1 + TOLERANCE) || seen < expected * (1 - TOLERANCE)) {
+    c->seen += seen;
+    c->expected += expected;
+    if (c->expected < JUDGE_NS && c->seen < JUDGE_NS)
+        return;
+    if ((c->turns > 0 && c->seen > c->expected * (1 + TOLERANCE)) || c->seen < c->expected * (1 - TOLERANCE)) {
         calibrate(w);
     } else {
-        double turns = c->turns + (expected - seen) / c->pieces / c->turn;
+        double turns = c->turns + (c->expected - c->seen) / (c->expected / interval) / c->turn;
 
         c->turns = turns > 0 ? (uint64_t)(turns + 0.5) : 0;
     }
-    c->ticks = c->pieces = 0;
+    c->seen = c->expected = 0;
 }
 
 static void work(struct worker *w)
@@ -221,6 +247,11 @@ int main(int argc, char **argv)
     printf("rxptx: %lu ns a %s; a tick of the counter is %.1f ns\n", interval, per_packet ? "packet" : "burst", 1e9 / hz);
     done = run(burst, NULL, prepare);
     for (int i = 0; i < RTE_MAX_LCORE; i++) {
+        const struct chain *c = &chains[i];
+
+        if (c->calibrated > 0)
+            printf("rxptx: worker %d: a turn of the chain takes %.3f ns, the rest %.1f ns: %lu turns; calibrated %lu times\n", i,
+                   c->turn, c->rest, c->turns, c->calibrated);
         sum.waits += chains[i].waits;
         sum.wait_turns += chains[i].wait_turns;
         sum.wait_ticks += chains[i].wait_ticks;
