@@ -94,7 +94,7 @@ mod tests {
     use crate::requester::{Moves, Purpose, Side};
     use crate::wire::Load;
     use std::cell::RefCell;
-    use wiretime_base::Ps;
+    use wiretime_base::{Cycles, Ps};
 
     type Machine = crate::machine::Machine<RefCell<crate::machine::Nics<Ram>>>;
 
@@ -122,8 +122,13 @@ mod tests {
             push(&m, t, queue, n as u64);
         }
         m.advance(Ps(50), false);
+        // Core 0 has the line until what is written is visible to it.
+        m.memory.store(0, 0, Cycles::ZERO);
+        let lost = |m: &Machine| m.memory.private_stats(0).snooped_lines;
+        m.apply_writes_of(0, Ps(29));
+        assert_eq!((memory(&m), lost(&m)), (vec![0; 4], 0));
         m.apply_writes_of(0, Ps(50));
-        assert_eq!(memory(&m), [0, 0, 30, 0], "core 0 runs first, and polls nothing");
+        assert_eq!((memory(&m), lost(&m)), (vec![0, 0, 30, 0], 1), "core 0 runs first, and polls nothing");
         m.apply_writes_of(1, Ps(9));
         assert_eq!((memory(&m), m.next_write_of(1)), (vec![0, 0, 30, 0], Ps(10)));
         m.apply_writes_of(1, Ps(39));
