@@ -6,9 +6,9 @@ that find packets, packets, and lines of payload where it reads all. (Counters a
 an instruction that waits for another one which waits for memory waits for the core.) Which part of a packet's cost is
 receiving, work and sending says a profile there: what testpmd needs of the driver to receive alone is the driver's
 receiving. What memory costs, the model's own accesses bring back; work goes on behind a load for as long as the reorder
-buffer has room. How long that is, the pace of work on the ideal machine says roughly: from half to twice as long, so
-that a run of small packets beyond what is sustained forwards as many. Where that is not enough a packet's cost
-is moved, and a line's for a run of large packets.
+buffer has room: as long as the pace of work on the ideal machine says, or up to twice as long, so that a run of small
+packets beyond what is sustained forwards as many. Where that is not enough a packet's cost is moved, and a line's for a
+run of large packets.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ LINE = 64
 # Where costs are moved, over what is forwarded under overload: so much that rings and FIFO are full before anything is
 # measured; the warm-up of that; how often.
 BEYOND, SETTLED, CORRECTIONS = 2.0, "3ms", 10
-# How far the window may be from what the reorder buffer's entries come to, as a factor.
+# How much longer the window may be than what the reorder buffer's entries come to, as a factor. It is not shorter: what
+# else holds the core is a cost, and not a wait that is the longer the slower memory is.
 ROOM = 2
 
 Tell = Callable[[str], None]
@@ -304,7 +305,7 @@ def make(request: Request, tell: Tell) -> Found:
         other = simulated(small.request, _model(request, costs, shares, window, source))
         return rate_and_latency(other)[0] < rate_and_latency(small.result)[0]
 
-    windows = range(round(entries / pace / ROOM), round(entries / pace * ROOM) + 1)
+    windows = range(round(entries / pace), round(entries / pace * ROOM) + 1)
     window = windows[min(bisect_left(windows, True, key=lambda w: not too_slow(w)), len(windows) - 1)]
     tell(
         f"{window} cycles behind a load; {entries} entries at {pace:.2f} instructions a cycle are {entries / pace:.0f}"

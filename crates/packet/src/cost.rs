@@ -38,7 +38,7 @@ pub struct Costs {
     /// A turn of the loop that finds nothing.
     #[schemars(range(min = 1.0, max = 1e6), extend("unit" = "cycles"))]
     pub empty_poll: f64,
-    /// A turn that finds packets, beside what each of them costs.
+    /// A turn that finds packets, beside what each of them costs; it falls on receiving, work and sending as a packet's cost does.
     #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
     pub turn: f64,
     /// A packet received, its buffer replaced.
@@ -59,6 +59,19 @@ pub struct Costs {
     /// A further buffer of a packet, both ways.
     #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
     pub segment: f64,
+}
+
+impl Costs {
+    /// What of a turn's cost falls before work on packets, on it, and on sending them: as much as of a packet's.
+    #[must_use]
+    pub fn turn_by_part(&self) -> [f64; 3] {
+        let whole = self.receive + self.work + self.send;
+        if whole > 0.0 {
+            [self.receive, self.work, self.send].map(|part| self.turn * part / whole)
+        } else {
+            [self.turn, 0.0, 0.0]
+        }
+    }
 }
 
 /// What of a packet's bytes a program looks at.

@@ -77,8 +77,8 @@ impl Cpu {
         self.window.repeat(round, count);
     }
 
-    /// A load by the instruction at `pc`; `waits`: something depends on it.
-    pub fn load(&mut self, host: &mut Host, pc: u64, address: u64, waits: bool) {
+    /// A load by the instruction at `pc`; `waits`: something depends on it. Returns when it comes.
+    pub fn load(&mut self, host: &mut Host, pc: u64, address: u64, waits: bool) -> Cycles {
         self.window.make_room();
         let (done, _) = host.memory.load(self.index, address, pc, self.cycle());
         if waits {
@@ -86,6 +86,12 @@ impl Cpu {
         } else {
             self.window.begun(done);
         }
+        done
+    }
+
+    /// Nothing more is done before a load comes.
+    pub fn wait_for(&mut self, load: Cycles) {
+        self.window.wait_until(load);
     }
 
     /// A software prefetch.
@@ -122,10 +128,10 @@ impl Cpu {
         host.stores((self.index, port), store, t);
     }
 
-    /// It looks at entry `entry` of a ring that tells of packets.
-    pub fn polls(&self, host: &mut Host, port: usize, ring: &Polled, entry: u32) {
+    /// It looks at entry `entry` of a ring that tells of packets, at `t`.
+    pub fn polls(&self, host: &mut Host, port: usize, ring: &Polled, entry: u32, t: Ps) {
         let offset = u64::from(entry) * u64::from(ring.entry);
-        host.polls_ring((self.index, port), ring, offset, self.time());
+        host.polls_ring((self.index, port), ring, offset, t);
     }
 
     /// It has looked at the same entry so many times more.

@@ -160,7 +160,7 @@ impl PollCore {
             Phase::Receive(taken) => {
                 if taken < policy.burst.min(policy.receive_most) && driver.receive(w, burst) {
                     if taken == 0 {
-                        w.cpu.spend(model.cycles.turn);
+                        w.cpu.spend(model.cycles.turn_by_part()[0]);
                     }
                     *phase = Phase::Receive(taken + 1);
                     return;
@@ -175,6 +175,7 @@ impl PollCore {
             Phase::Work(at) if at < burst.len() => {
                 let its = packet(burst, at);
                 if at == 0 {
+                    w.cpu.spend(model.cycles.turn_by_part()[1]);
                     ahead(w, burst, (None, at));
                 }
                 its.iter().enumerate().for_each(|(k, b)| work(w, b, k == 0));
@@ -187,6 +188,7 @@ impl PollCore {
                 self.turn_ends(began, false, host);
             }
             Phase::Work(_) => {
+                w.cpu.spend(model.cycles.turn_by_part()[2]);
                 let packets = burst.iter().filter(|b| !b.more).count() as u32;
                 lane.gather(cpu.time(), (burst, packets), policy, out);
                 *phase = Phase::Send(0, 0);

@@ -12,11 +12,11 @@ use super::{touch, Arena, Buffer, PollDriver, Work};
 use crate::cost::CostModel;
 use crate::cpu::{Cpu, Host};
 use std::collections::VecDeque;
-use wiretime_base::Invalid;
+use wiretime_base::{Cycles, Invalid};
 use wiretime_hw::nic::{Place, Polled};
 
 const DESCRIPTOR: u64 = 16;
-/// Descriptors that the vector path looks at together.
+/// Descriptors that the vector path looks at together: a line of them.
 const GROUP: u32 = 4;
 /// Registers of the 8254x's rings, and of the 82599's first queue; the others' are so far apart.
 const STRIDE: u64 = 0x40;
@@ -180,8 +180,9 @@ pub struct Pair {
     sent: Vec<Option<u32>>,
     /// The entry that is looked at next; buffers replaced and not told; entries that are empty, from where on.
     next: u32,
-    /// Packets taken since it began to look.
+    /// Packets taken since it began to look; when the entries come that were looked at last.
     burst: u32,
+    come: Cycles,
     held: u32,
     empty: u32,
     refill: u32,
@@ -216,6 +217,7 @@ impl Pair {
             sent: vec![None; entries[1] as usize],
             next: 0,
             burst: 0,
+            come: Cycles::ZERO,
             held: 0,
             empty: 0,
             refill: 0,
@@ -246,6 +248,20 @@ impl Pair {
     fn tell(&self, w: &mut Work<'_>, next: u32) {
         let tail = (next + self.entries[0] - 1) % self.entries[0];
         w.cpu.doorbell(w.host, self.port, self.tails[0], tail);
+    }
+
+    /// The vector path loads the entries of a group, also where they are in two lines and the second has not been written, and
+    /// prefetches the group behind it.
+    fn look_at_group(&mut self, w: &mut Work<'_>) {
+        let at = |entry: u32| self.rings[0] + u64::from(entry % self.entries[0]) * DESCRIPTOR;
+        // Most of a group's instructions wait for its entries and fill the issue queues: the next group is looked at when
+        // they have come.
+        w.cpu.wait_for(self.come);
+        for (pc, entry) in [(touch::ENTRY, self.next), (touch::LAST, self.next + GROUP - 1)] {
+            let come = w.cpu.load(w.host, pc, at(entry), false);
+            self.come = self.come.max(come);
+        }
+        w.cpu.prefetch(w.host, at(self.next + GROUP));
     }
 
     /// Looks whether the oldest descriptor that reports is done, and takes back those up to it; whether it is.
@@ -299,17 +315,17 @@ impl PollDriver for Pair {
         loop {
             w.look();
             let at = self.rings[0] + u64::from(self.next) * DESCRIPTOR;
-            w.cpu.polls(w.host, self.port, &self.polled, self.next);
-            if !self.family.in_bulk() {
+            w.cpu.polls(w.host, self.port, &self.polled, self.next, w.cpu.time());
+            let found = self.family.received(w.memory.bytes(at));
+            // Four at a time, once there is one.
+            let group = self.family.in_bulk() && self.burst % GROUP == 0;
+            if !self.family.in_bulk() || self.burst == 0 {
                 w.cpu.load(w.host, touch::ENTRY, at, false);
-            } else if self.burst % GROUP == 0 {
-                // Four at a time, also where they are in two lines and the second has not been written.
-                for (pc, entry) in [touch::ENTRY, touch::LAST].into_iter().zip([self.next, self.next + GROUP - 1]) {
-                    let entry = u64::from(entry % self.entries[0]);
-                    w.cpu.load(w.host, pc, self.rings[0] + entry * DESCRIPTOR, false);
-                }
             }
-            let Some(found) = self.family.received(w.memory.bytes(at)) else {
+            if group && (self.burst > 0 || found.is_some()) {
+                self.look_at_group(w);
+            }
+            let Some(found) = found else {
                 // That nothing is there is known when the entry is.
                 w.cpu.settle();
                 return false;
@@ -330,6 +346,10 @@ impl PollDriver for Pair {
             let whole = self.partial.is_empty();
             w.cpu.spend(if whole { w.model.cycles.receive } else { w.model.cycles.segment });
             self.next = (self.next + 1) % self.entries[0];
+            if !self.family.in_bulk() && self.next % GROUP == 0 {
+                // At the end of a line of entries, the next.
+                w.cpu.prefetch(w.host, self.rings[0] + u64::from(self.next) * DESCRIPTOR);
+            }
             self.partial.push(Buffer { number, length: found.length, more: !found.last });
             if found.last {
                 burst.append(&mut self.partial);

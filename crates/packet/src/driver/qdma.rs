@@ -161,7 +161,7 @@ impl PollDriver for Pair {
         w.cpu.load(w.host, touch::ENTRY, status, true);
         let produced = u32::from(u16::from_le_bytes(w.memory.bytes(status))) % self.entries[0];
         self.available = (produced + self.entries[0] - self.next_completion) % self.entries[0];
-        w.cpu.polls(w.host, self.port, &self.polled, self.entries[0]);
+        w.cpu.polls(w.host, self.port, &self.polled, self.entries[0], w.cpu.time());
     }
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
@@ -171,7 +171,7 @@ impl PollDriver for Pair {
         self.available -= 1;
         let at = self.completion(self.next_completion);
         w.cpu.load(w.host, touch::ENTRY, at, false);
-        w.cpu.polls(w.host, self.port, &self.polled, self.next_completion);
+        w.cpu.polls(w.host, self.port, &self.polled, self.next_completion, w.cpu.time());
         let length = u64::from_le_bytes(w.memory.bytes(at)) >> 4 & 0xffff;
         let mut rest = length as u32;
         w.cpu.spend(w.model.cycles.receive);

@@ -184,11 +184,9 @@ pub struct Pair {
     taken: u32,
     /// Lengths of packets whose completions shared an entry.
     shared: VecDeque<u32>,
-    /// Packets that the last look found and that are not taken; of this turn: it found nothing; one found some, not all; there
-    /// has been one.
+    /// Packets that the last look found and that are not taken; of this turn: it found nothing; there has been one.
     here: u32,
     over: bool,
-    partly: bool,
     looked: bool,
     /// Buffers under way, and how many there have been; blocks used and free again; reports asked for: buffers and blocks up to each.
     under_way: VecDeque<u32>,
@@ -231,7 +229,6 @@ impl Pair {
             shared: VecDeque::with_capacity(64),
             here: 0,
             over: false,
-            partly: false,
             looked: false,
             under_way: VecDeque::with_capacity(entries[1] as usize),
             noted: 0,
@@ -276,19 +273,25 @@ impl Pair {
     }
 
     /// The next completions are looked at, the last of them first: how many have come, of as many as are looked at together.
-    fn look_ahead(&mut self, w: &mut Work<'_>) -> u32 {
+    fn look_ahead(&mut self, w: &mut Work<'_>) {
         self.received.say(w);
         self.replenish(w);
         let next = self.received.next;
+        // What is there when it looks, however long that takes.
+        w.look();
+        let began = w.cpu.time();
         for ahead in (0..self.looks).rev() {
             let pc = touch::ENTRY + 4 * u64::from(ahead);
             w.cpu.load(w.host, pc, self.received.entry(next.wrapping_add(ahead)), false);
         }
         // A barrier: nothing is loaded before they are here.
         w.cpu.settle();
-        w.look();
         let whole = |n: &u32| matches!(self.received.found(w.memory, next.wrapping_add(*n)), Some((RECEIVED, format)) if format != COMPRESSED);
-        (0..self.looks).take_while(whole).count() as u32
+        self.here = (0..self.looks).take_while(whole).count() as u32;
+        for ahead in 0..(self.here + 1).min(self.looks) {
+            let entry = next.wrapping_add(ahead) % self.entries[0];
+            w.cpu.polls(w.host, self.port, &self.polled, entry, began);
+        }
     }
 
     /// A packet that has been told of is taken.
@@ -303,25 +306,20 @@ impl Pair {
         burst.push(Buffer { number, length, more: false });
     }
 
-    /// It looks again, until there is nothing. A look that finds some of what it looks at and not all costs what a turn does;
-    /// of the first the turn's own is.
+    /// It looks again, until there is nothing. What it looks at together it works on together, there or not.
     fn look(&mut self, w: &mut Work<'_>) {
-        self.here = self.look_ahead(w);
+        self.look_ahead(w);
         let n = self.received.next;
         let again = std::mem::replace(&mut self.looked, true);
         if self.here == 0 && self.received.found(w.memory, n) == Some((RECEIVED, COMPRESSED)) {
             self.take_apart(w);
             return;
         }
-        for ahead in 0..(self.here + 1).min(self.looks) {
-            let entry = n.wrapping_add(ahead) % self.entries[0];
-            w.cpu.polls(w.host, self.port, &self.polled, entry);
-        }
         self.over = self.here == 0;
         if self.over && again {
             w.cpu.spend(w.model.cycles.empty_poll);
-        } else if !self.over && self.here < self.looks && std::mem::replace(&mut self.partly, true) {
-            w.cpu.spend(w.model.cycles.turn);
+        } else if !self.over {
+            w.cpu.spend(w.model.cycles.receive * f64::from(self.looks - self.here));
         }
     }
 
@@ -336,7 +334,7 @@ impl Pair {
             let at = self.received.entry(first.wrapping_add(n)) + LAST;
             w.memory.put(at, &[READ]);
             w.cpu.store(w.host, at);
-            w.cpu.polls(w.host, self.port, &self.polled, first.wrapping_add(n) % self.entries[0]);
+            w.cpu.polls(w.host, self.port, &self.polled, first.wrapping_add(n) % self.entries[0], w.cpu.time());
         }
         self.received.passed(count);
     }
@@ -428,7 +426,7 @@ impl PollDriver for Pair {
     }
 
     fn begin_receive(&mut self, _: &mut Work<'_>) {
-        (self.over, self.partly, self.looked) = (false, false, false);
+        (self.over, self.looked) = (false, false);
     }
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
