@@ -7,8 +7,8 @@ an instruction that waits for another one which waits for memory waits for the c
 receiving, work and sending says a profile there: what testpmd needs of the driver to receive alone is the driver's
 receiving. What memory costs, the model's own accesses bring back; work goes on behind a load for as long as the reorder
 buffer has room: as long as the pace of work on the ideal machine says, or up to twice as long, so that a run of small
-packets beyond what is sustained forwards as many. Where that is not enough a packet's cost is moved, and a line's for a
-run of large packets.
+packets just beyond what is sustained forwards as many. Where that is not enough a packet's cost is moved, and a line's
+for a run of large packets.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ BUFFER = 2048
 # A symbol of the driver that takes less of receiving alone than this is not part of it.
 PART = 0.02
 LINE = 64
-# Where costs are moved, over what is forwarded under overload: so much that rings and FIFO are full before anything is
-# measured; the warm-up of that; how often.
-BEYOND, SETTLED, CORRECTIONS = 2.0, "3ms", 10
+# What the window is fitted to, and costs are moved for, over what is forwarded under overload: little more than is
+# sustained, and so much that rings and FIFO are full before anything is measured; the warm-up of that; how often.
+BEYOND, SETTLED, CORRECTIONS = 1.1, "3ms", 10
 # How much longer the window may be than what the reorder buffer's entries come to, as a factor. It is not shorter: what
 # else holds the core is a cost, and not a wait that is the longer the slower memory is.
 ROOM = 2
@@ -296,10 +296,7 @@ def make(request: Request, tell: Tell) -> Found:
     tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
     pace = ideal[0].instructions / ideal[0].cycles
     entries = machine["core"]["rob_entries"]
-    edges = [(_edge(request, points, SMALL, lines), "packet", 1)]
-    if lines:
-        edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
-    small = edges[0][0]
+    small = _edge(request, points, SMALL, lines)
 
     def too_slow(window: int) -> bool:
         other = simulated(small.request, _model(request, costs, shares, window, source))
@@ -310,6 +307,10 @@ def make(request: Request, tell: Tell) -> Found:
     tell(
         f"{window} cycles behind a load; {entries} entries at {pace:.2f} instructions a cycle are {entries / pace:.0f}"
     )
+    # A window between its bounds explains what is forwarded.
+    edges = [] if windows[0] < window < windows[-1] else [(small, "packet", 1)]
+    if lines:
+        edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
     for edge, name, share in edges:
 
         def missing(cost: float, edge: Point = edge, name: str = name) -> float:
