@@ -41,7 +41,7 @@ def test_a_connectx_has_models(nic: str, tmp_path: Path) -> None:
         "--packet-size",
         "64",
         "--rate",
-        "20Gbps",
+        "16Gbps",
         "--duration",
         "200us",
     )
