@@ -48,8 +48,8 @@ impl<H: Hold> Machine<H> {
                 index.is_none_or(|index| user().is_none_or(|user| user == index))
             };
             let (writes, seen) = (nic.writes(), &mut self.seen);
-            let before = writes.next_time_of(|stream| may(&self.memory, stream));
             let may_be_seen = |stream| may(&self.memory, stream);
+            let before = writes.next_time_of(may_be_seen);
             let (count, total) = writes.apply_of(t, guest, may_be_seen, |what, place| seen.push((what, place)));
             for (purpose, (address, length)) in self.seen.drain(..) {
                 let watched = lines(address, length).any(|line| self.memory.is_watched(line));

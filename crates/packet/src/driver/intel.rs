@@ -230,17 +230,22 @@ impl Pair {
         }
     }
 
+    /// Where an entry of the receive ring is, counted on beyond its end.
+    fn received_at(&self, entry: u32) -> u64 {
+        self.rings[0] + u64::from(entry % self.entries[0]) * DESCRIPTOR
+    }
+
     fn post(&mut self, w: &mut Work<'_>, entry: u32, buffer: u32) {
         let mut d = [0; 16];
         d[..8].copy_from_slice(&w.pool.data(buffer).to_le_bytes());
-        w.memory.put(self.rings[0] + u64::from(entry) * DESCRIPTOR, &d);
+        w.memory.put(self.received_at(entry), &d);
         self.filled[entry as usize] = buffer;
     }
 
     fn post_and_pay(&mut self, w: &mut Work<'_>, entry: u32, buffer: u32) {
         w.read_record(buffer, w.model.touches.posted_lines);
         w.note(self.notes[0], entry);
-        w.cpu.store(w.host, self.rings[0] + u64::from(entry) * DESCRIPTOR);
+        w.cpu.store(w.host, self.received_at(entry));
         self.post(w, entry, buffer);
     }
 
@@ -253,15 +258,14 @@ impl Pair {
     /// The vector path loads the entries of a group, also where they are in two lines and the second has not been written, and
     /// prefetches the group behind it.
     fn look_at_group(&mut self, w: &mut Work<'_>) {
-        let at = |entry: u32| self.rings[0] + u64::from(entry % self.entries[0]) * DESCRIPTOR;
         // Most of a group's instructions wait for its entries and fill the issue queues: the next group is looked at when
         // they have come.
         w.cpu.wait_for(self.come);
         for (pc, entry) in [(touch::ENTRY, self.next), (touch::LAST, self.next + GROUP - 1)] {
-            let come = w.cpu.load(w.host, pc, at(entry), false);
+            let come = w.cpu.load(w.host, pc, self.received_at(entry), false);
             self.come = self.come.max(come);
         }
-        w.cpu.prefetch(w.host, at(self.next + GROUP));
+        w.cpu.prefetch(w.host, self.received_at(self.next + GROUP));
     }
 
     /// Looks whether the oldest descriptor that reports is done, and takes back those up to it; whether it is.
@@ -314,7 +318,7 @@ impl PollDriver for Pair {
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
         loop {
             w.look();
-            let at = self.rings[0] + u64::from(self.next) * DESCRIPTOR;
+            let at = self.received_at(self.next);
             w.cpu.polls(w.host, self.port, &self.polled, self.next, w.cpu.time());
             let found = self.family.received(w.memory.bytes(at));
             // Four at a time, once there is one.
@@ -348,7 +352,7 @@ impl PollDriver for Pair {
             self.next = (self.next + 1) % self.entries[0];
             if !self.family.in_bulk() && self.next % GROUP == 0 {
                 // At the end of a line of entries, the next.
-                w.cpu.prefetch(w.host, self.rings[0] + u64::from(self.next) * DESCRIPTOR);
+                w.cpu.prefetch(w.host, self.received_at(self.next));
             }
             self.partial.push(Buffer { number, length: found.length, more: !found.last });
             if found.last {
