@@ -26,6 +26,37 @@ def test_an_example_of_dpdk_is_built_and_forwards(tmp_path: Path) -> None:
     assert r["loss_percent"] == 0 and r["cohort"]["forwarded"] > 0
 
 
+MIRROR = """
+			for (uint16_t n = 0; n < nb_rx; n++) {
+				struct rte_mbuf *twin = bufs[n];
+				if (n % 2)
+					rte_mbuf_refcnt_update(twin, 1);
+				else
+					twin = rte_pktmbuf_copy(twin, twin->pool, 0, UINT32_MAX);
+				if (twin && rte_eth_tx_burst(n % 4 < 2 ? port : port ^ 1, 0, &twin, 1) == 0)
+					rte_pktmbuf_free(twin);
+			}
+			const uint16_t nb_tx = """
+
+
+def test_a_program_that_sends_every_packet_twice_balances(tmp_path: Path) -> None:
+    """By copies and in the same buffer, before the packet itself and by either port."""
+    folder = tmp_path / "mirror"
+    shutil.copytree(program.sysroot() / SKELETON, folder)
+    source = folder / "basicfwd.c"
+    text = source.read_text()
+    assert text.count("const uint16_t nb_tx = ") == 1
+    source.write_text(text.replace("const uint16_t nb_tx = ", MIRROR))
+    assert wiretime("build", str(folder), "shared").returncode == 0
+    binary = folder / "build/basicfwd-shared"
+    short = ("--duration", "200us", "--warmup", "100us", "--rate", "2Gbps")
+    r = balanced(tmp_path / "out", str(binary), "--app-args", "{eal}", "--nic", "82599", "--ports", "2", *short)
+    assert r["loss_percent"] == 0 and r["cohort"]["forwarded"] == r["cohort"]["offered"] > 0
+    (said,) = [w for w in r["warnings"] if w.startswith("repeated packets: ")]
+    # The load goes on before and behind the cohort.
+    assert int(said.split()[2]) >= r["cohort"]["forwarded"]
+
+
 def test_what_cannot_be_built_says_why(tmp_path: Path) -> None:
     with pytest.raises(WiretimeError, match="has no Makefile"):
         program.make(tmp_path)

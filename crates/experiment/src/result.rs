@@ -276,6 +276,13 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
             "transaction key: {ambiguous} packets had that of another one under way, and are not measured"
         ));
     }
+    let repeated = nics.books.ledger.repeated();
+    if repeated > 0 {
+        list.push(format!(
+            "repeated packets: {repeated} frames carried packets that left without them, or had been dropped; they are not \
+             measured"
+        ));
+    }
     if let Some(problem) = run.capture.as_ref().and_then(|c| c.problem()) {
         list.push(format!("capture: is incomplete: {problem}"));
     }

@@ -189,6 +189,10 @@ pub struct Ledger {
     copies: bool,
     /// Packets that the host has sent, consumed or dropped.
     taken: u64,
+    /// Frames that were gathered from no packet's buffer and have not come to a sink.
+    nameless: u64,
+    /// Of those that have, the ones that carried a packet that had left, or was to leave, without them.
+    repeated: u64,
     violations: Vec<String>,
     violation_count: u64,
 }
@@ -287,6 +291,8 @@ impl Ledger {
             forwards,
             copies: false,
             taken: 0,
+            nameless: 0,
+            repeated: 0,
             violations: Vec::new(),
             violation_count: 0,
         }
@@ -381,7 +387,7 @@ impl Ledger {
     /// The host posted the buffer at `address` to a receive ring.
     pub fn posted(&mut self, address: u64) {
         if let Some(id) = self.buffers.remove(&address) {
-            if self.forwards && !self.copies {
+            if self.forwards && !self.copies && !self.over(id) {
                 self.moves(id, Fate::Held, Fate::HostDrop);
             } else if self.fate(id) == Some(Fate::Held) {
                 self.moves(id, Fate::Held, Fate::Consumed);
@@ -389,15 +395,39 @@ impl Ledger {
         }
     }
 
+    /// A frame was gathered that came from no packet's buffer: the program's own, an answer, or a copy.
+    pub fn gathered_nameless(&mut self) {
+        self.nameless += 1;
+    }
+
+    /// Frames that carried a packet that had left, or was to leave, without them: a program that mirrors or floods sends such.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
     /// The host posted the buffer at `address` to a transmit ring of `port`; returns which packet it carries.
     pub fn transmitted(&mut self, address: u64, port: usize) -> Option<u64> {
         let id = self.buffers.remove(&address)?;
+        if self.over(id) {
+            return None; // a copy has come back before it
+        }
         let (book, number) = split(id);
         if let Some(r) = self.books.get_mut(book).and_then(|b| b.record(number)) {
             r.by = port as u8;
         }
         self.moves(id, Fate::Held, Fate::InTx);
         Some(id)
+    }
+
+    /// Whether a packet was offered and has left, is to leave, or is gone.
+    fn left_without(&mut self, id: u64) -> bool {
+        let (book, number) = split(id);
+        match self.books.get_mut(book) {
+            Some(book) if number < book.base => true,
+            Some(book) => book.record(number).is_some_and(|r| matches!(r.fate, Fate::InTx | Fate::Forwarded)),
+            None => false,
+        }
     }
 
     /// A frame reached a sink: `carried` is what its buffer said, `probe` what its bytes say. Returns the port whose
@@ -409,6 +439,12 @@ impl Ledger {
                 self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));
             }
             (None, Some(b)) => {
+                let handed_over = self.nameless > 0;
+                self.nameless = self.nameless.saturating_sub(1);
+                if handed_over && self.left_without(b) {
+                    self.repeated += 1;
+                    return None;
+                }
                 // An answer made by the host, whose buffer may or may not be posted again yet.
                 let from = self.fate(b).filter(|&f| f == Fate::Held).unwrap_or(Fate::Consumed);
                 self.moves(b, from, Fate::Forwarded);
@@ -430,9 +466,7 @@ impl Ledger {
             return;
         }
         let mut held: Vec<u64> = self.buffers.drain().map(|(_, id)| id).collect();
-        if self.copies {
-            held.retain(|&id| self.fate(id) == Some(Fate::Held)); // the others have left by another buffer
-        }
+        held.retain(|&id| self.fate(id) == Some(Fate::Held)); // the others have left by another buffer
         held.sort_unstable();
         for id in held {
             self.moves(id, Fate::Held, Fate::HostDrop);
@@ -627,6 +661,38 @@ mod tests {
         assert_eq!(l.returned(None, Some(1)), Some(0));
         let c = l.all(Which::Total);
         assert_eq!((c.forwarded, c.host_drop, c.consumed, l.violations().len()), (2, 1, 0, 0));
+    }
+
+    /// A program that mirrors what it forwards, in buffers of its own or in the same one; a device that sends what nobody
+    /// handed over is found out all the same.
+    #[test]
+    fn a_packet_may_be_sent_more_than_once_but_not_by_itself() {
+        let mut l = Ledger::new((1, 1), true);
+        for id in 0..3 {
+            l.offered(id);
+            l.moves(id, Fate::Offered, Fate::InFifo);
+            l.delivered(id, 0x1000 * (id + 1));
+        }
+        // A copy comes first, and its packet after it: both are nobody's buffer by then.
+        l.gathered_nameless();
+        assert_eq!(l.returned(None, Some(0)), Some(0));
+        assert_eq!(l.transmitted(0x1000, 0), None);
+        l.gathered_nameless();
+        assert_eq!(l.returned(None, Some(0)), None);
+        // The same buffer twice: the second comes first, by another port.
+        assert_eq!((l.transmitted(0x2000, 0), l.transmitted(0x2000, 0)), (Some(1), None));
+        l.gathered_nameless();
+        assert_eq!(l.returned(None, Some(1)), None);
+        assert_eq!(l.returned(Some(1), Some(1)), Some(0));
+        // A copy alone, its packet being let go.
+        l.gathered_nameless();
+        assert_eq!(l.returned(None, Some(2)), Some(0));
+        l.posted(0x3000);
+        l.drained();
+        let c = l.all(Which::Total);
+        assert_eq!((c.forwarded, c.undecided(), l.repeated(), l.violations().len()), (3, 0, 2, 0));
+        l.returned(None, Some(1));
+        assert_eq!((l.repeated(), l.violations().len()), (2, 1), "nobody has handed it over");
     }
 
     #[test]

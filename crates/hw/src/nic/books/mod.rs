@@ -269,8 +269,9 @@ impl Books {
                 q.packets += 1;
                 let transmit = &mut q.transmit;
                 (transmit.leaving, transmit.gathering) = (transmit.gathering, None);
-                if let Some(id) = transmit.leaving {
-                    self.journeys.passes(id, Point::Gathered, t);
+                match transmit.leaving {
+                    Some(id) => self.journeys.passes(id, Point::Gathered, t),
+                    None => self.ledger.gathered_nameless(),
                 }
             }
             Notice::Senseless { queue } => {
