@@ -191,6 +191,17 @@ def test_damage_of_equal_size_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(made) == 2
 
 
+def test_what_other_checkouts_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two versions that share a cache do not make each other's guest anew in turn; what nobody uses goes."""
+    monkeypatch.setenv("WIRETIME_CACHE", str(tmp_path))
+    for at, key in enumerate(("old", "mine", "theirs", "next")):
+        folder = store.entry("thing", key, lambda _: {})
+        os.utime(folder / store.MANIFEST, (at, at))
+    store.entry("thing", "mine", lambda _: {}, make_missing=False)
+    store.entry("thing", "newest", lambda _: {})
+    assert {p.name for p in tmp_path.glob("thing-*")} == {"thing-mine", "thing-next", "thing-newest"}
+
+
 def test_the_schema_fits_the_platforms() -> None:
     import jsonschema
 

@@ -212,7 +212,8 @@ def make(name: str, source: str, folders: Sequence[Path] = ()) -> tuple[Variant,
             added.add(copied, drivers)
             return {"sources": digest, "drivers": theirs, **_fill(folder, list(theirs))}
 
-        store.entry(_kind(name), _key(digest, theirs), fill)
+        # A name means what was built last.
+        store.entry(_kind(name), _key(digest, theirs), fill, kept=1)
     return variant(name), built
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from wiretime.errors import WiretimeError
 from wiretime.paths import cache
 
 MANIFEST = "manifest.json"
+KEPT = 3
+"""Entries of a kind that stay, those used last: checkouts of several versions share a cache, and each may run."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -94,6 +96,14 @@ def intact(folder: Path) -> bool:
         return False
 
 
+def _used(folder: Path) -> float:
+    """Return when an entry was used last; what is none, never."""
+    try:
+        return (folder / MANIFEST).stat().st_mtime
+    except OSError:
+        return 0
+
+
 def manifest(folder: Path) -> dict[str, Any]:
     """Return what is recorded of a cache entry."""
     result: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["about"]
@@ -107,15 +117,19 @@ def entry(
     *,
     make_missing: bool = True,
     anew: bool = False,
+    kept: int = KEPT,
 ) -> Path:
     """Return the cache folder for ``kind`` and ``key``; ``make`` fills a new one and says what is in it.
 
     An entry whose files are missing or other than recorded is made anew, and where ``anew`` asks for it.
+    Of the kind's entries ``kept`` stay, those used last.
     """
     root = cache()
     folder = root / f"{kind}-{key[:16]}"
     # Asked first: what is there can be used from a cache that cannot be written to.
     if intact(folder) and not anew:
+        with suppress(OSError):
+            (folder / MANIFEST).touch()
         return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -141,7 +155,7 @@ def entry(
             work.rename(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        for old in root.glob(f"{kind}-*"):
-            if old != folder:
-                shutil.rmtree(old, ignore_errors=True)
+        others = sorted((e for e in root.glob(f"{kind}-*") if e != folder), key=_used, reverse=True)
+        for old in others[kept - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
     return folder
