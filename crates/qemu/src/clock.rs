@@ -194,6 +194,8 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         }
     }
     e.turns.asleep = false;
+    // What a measurement's end has decided meanwhile holds for the first store of who wakes up.
+    e.run.map_doorbells();
     e.turns.wake_up(published());
 }
 
