@@ -14,9 +14,10 @@ from wiretime.apps.dpdk import DPDK
 from wiretime.apps.inkernel import IN_KERNEL
 from wiretime.apps.kernel import KERNEL
 from wiretime.apps.model import KERNEL_RING, MLX5, App, Command, Setup, words
-from wiretime.apps.user import Own, user
+from wiretime.apps.user import Own, beside, instead, user
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import dpdk as builds
+from wiretime.setup import older
 
 __all__ = ["APPS", "QUEUES", "App", "Command", "Own", "Setup", "command", "find", "get", "queues", "words"]
 
@@ -37,8 +38,13 @@ def get(name: str) -> App:
 
 def find(name: str, own: Own, dpdk: str = builds.DEBIAN) -> App:
     """Return an application by name, or a user's program by its path, with a build of DPDK."""
-    known = name in APPS or not ("/" in name or Path(name).is_file())
-    app = get(name) if known else user(Path(name), own, partial(_libraries, dpdk))
+    base, _, release = name.partition(older.SEPARATOR)
+    known = base in APPS or not ("/" in name or Path(name).is_file())
+    app = get(base) if known else user(Path(name), own, partial(_libraries, dpdk))
+    if known and release:
+        app = replace(instead(app, partial(older.files, name)), name=name)
+    if known and own.files:
+        app = instead(app, partial(beside, app, own, partial(_libraries, dpdk)))
     if dpdk == builds.DEBIAN:
         return app
     if not app.on_dpdk:

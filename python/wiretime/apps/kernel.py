@@ -113,6 +113,7 @@ MEMCACHED = kernel_app(
     stresses="interrupts, NAPI, sockets, system calls, scheduling, hashing",
     line=_memcached,
     archives=("memcached",),
+    packaged=True,
     traffic="memcached",
     rate="80kpps",
     options=(("-t N", "threads (one a core, but for one)"), ("-m MIB", "memory for items (64)")),
@@ -138,6 +139,7 @@ IPERF3 = kernel_app(
     stresses="TCP or UDP of the kernel: segmentation, copies, acknowledgements, interrupts",
     line=_iperf3,
     archives=("iperf3",),
+    packaged=True,
     traffic="iperf",
     options=(("--iperf NAME=VALUE", "of the client: protocol, reverse, streams, length, rate, window (of `run`)"),),
 )

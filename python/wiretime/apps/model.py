@@ -169,6 +169,8 @@ class App:
     traffic: str = "udp"
     start_at: str = "receiver-ready"
     kernel: bool = False
+    # Its program is that of a Debian package of its name, unchanged: another build of it may run instead.
+    packaged: bool = False
     queues: bool = False
     # Whether packets of each port are for a network of their own, so that it can send them on by another.
     routes_between_ports: bool = False

@@ -1,9 +1,9 @@
-"""A user's own program or script: checked before the boot, and run as one of ours."""
+"""A user's own program or script, or build of one of ours: checked before the boot, and run as one of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -61,17 +61,41 @@ def _check(program: Path, files: Sequence[Path], in_image: Callable[[], set[str]
             raise WiretimeError(f"{path}: needs {', '.join(missing)}, which the guest has not; add it with --files")
 
 
-def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
-    """Return the application that runs a user's program."""
-    for path in (program, *own.files):
+def beside(app: App, own: Own, in_image: Callable[[], set[str]]) -> dict[str, Path]:
+    """Return where a user's build of the program of one of our applications comes to be in the guest, and its files."""
+    if app.name not in (f.name for f in own.files):
+        raise WiretimeError(f"--files: {app.name} is not a program of yours; one called {app.name} would run instead")
+    return _there(sorted(own.files, key=lambda f: f.name != app.name), in_image)
+
+
+def instead(app: App, found: Callable[[], Mapping[str, Path]]) -> App:
+    """Return an application that runs another build of its program than the guest's: the one among these files."""
+    if not app.packaged:
+        raise WiretimeError(f"{app.name} takes no other build of its program (--files, {app.name}@RELEASE)")
+    files = found()
+
+    def line(s: Setup) -> str:
+        return f"export PATH=/{TARGET}:$PATH LD_LIBRARY_PATH=/{TARGET} && {app.line(s)}"
+
+    return replace(app, line=line, files={**app.files, **files})
+
+
+def _there(paths: Sequence[Path], in_image: Callable[[], set[str]]) -> dict[str, Path]:
+    """Return where a program and what is beside it come to be in the guest; raises where one cannot run there."""
+    for path in paths:
         if not path.is_file():
             raise WiretimeError(f"{path}: no such file")
+    _check(paths[0], paths[1:], in_image)
+    return {f"{TARGET}/{path.name}": path for path in paths}
+
+
+def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
+    """Return the application that runs a user's program."""
+    files = _there((program, *own.files), in_image)
     if own.role not in ROLES:
         raise unknown("role", own.role, ROLES)
     if not 0 <= own.hugepages_mib <= HUGEPAGES_MAX:
         raise WiretimeError(f"--hugepages {own.hugepages_mib}: allowed are 0 to {HUGEPAGES_MAX} MiB")
-    _check(program, own.files, in_image)
-    files: Mapping[str, Path] = {f"{TARGET}/{p.name}": p for p in (program, *own.files)}
     start = f"LD_LIBRARY_PATH=/{TARGET} /{TARGET}/{program.name}"
 
     def line(s: Setup) -> str:

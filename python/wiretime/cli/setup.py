@@ -48,6 +48,15 @@ def setup_command(
             "'debian', Debian's source package.",
         ),
     ] = None,
+    program_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--program",
+            metavar="PROGRAM@RELEASE",
+            help="Then fetch a program as an older Debian release has it, with its C library: iperf3@bullseye is 3.9, "
+            "as RHEL 9 has it.",
+        ),
+    ] = None,
     driver: Annotated[
         list[Path] | None,
         typer.Option(
@@ -83,6 +92,8 @@ def setup_command(
         if not equals or not source:
             raise WiretimeError(f"--dpdk {build}: must be NAME=SOURCE")
         steps.build_dpdk(notes, name, source, drivers)
+    for name in program_of or ():
+        steps.add_program(notes, name, update_lock=update_lock)
     for archive, whole in ((export, True), (release, False)):
         if archive is not None:
             screen.print(f"{archive}: sha256 {bundle.write(archive, whole=whole)}", highlight=False, soft_wrap=True)

@@ -204,7 +204,8 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
         raise WiretimeError(f"{source}: {done.stderr.strip()}")
 
 
-def _needed(path: Path) -> Iterable[str]:
+def needed(path: Path) -> Iterable[str]:
+    """Return the libraries that a program or library needs."""
     with path.open("rb") as f:
         dynamic = ELFFile(f).get_section_by_name(".dynamic")
         if not isinstance(dynamic, DynamicSection):
@@ -218,7 +219,7 @@ def _libraries(root: Path, programs: Iterable[Path], by_name: Iterable[str]) -> 
     places = (LIBRARY, *(path.relative_to(root) for path in drivers))
     found = {f"{LIBRARY}/{LOADER}", f"usr/lib/{LOADER}"}
     found = {name for name in found if (root / name).exists()}
-    todo = [name for p in programs for name in _needed(p)] + list(by_name)
+    todo = [name for p in programs for name in needed(p)] + list(by_name)
     while todo:
         name = todo.pop()
         path = next((str(d / name) for d in places if (root / d / name).exists()), None)
@@ -226,7 +227,7 @@ def _libraries(root: Path, programs: Iterable[Path], by_name: Iterable[str]) -> 
             raise WiretimeError(f"guest/recipe.toml: library {name} is in none of the packages")
         if path not in found:
             found.add(path)
-            todo.extend(_needed(root / path))
+            todo.extend(needed(root / path))
     return found
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
-from wiretime.setup import bundle, dpdk
+from wiretime.setup import bundle, dpdk, older
 from wiretime.setup.parts import PARTS, SIZES
 from wiretime.setup.store import manifest
 
@@ -62,6 +62,18 @@ def build_dpdk(console: Console, name: str, source: str, drivers: Sequence[Path]
     console.print(f"DPDK {made.version} for --dpdk {name}: {state}, {size} MB in {made.folder}", highlight=False)
 
 
+def add_program(console: Console, name: str, *, update_lock: bool) -> None:
+    """Fetch a program of an older release, unless it is there."""
+    folder, about = older.add(name, update_lock=update_lock)
+    console.print(f"{name}: {about['version']}, {_megabytes(folder)} MB in {folder}", highlight=False)
+    _warn(console, about["warnings"])
+
+
+def _warn(console: Console, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow", highlight=False)
+
+
 def run(console: Console, *, update_lock: bool) -> None:
     """Make every part that is missing."""
     build_engine(console)
@@ -75,5 +87,4 @@ def run(console: Console, *, update_lock: bool) -> None:
         seconds = time.monotonic() - began
         state = f"made in {seconds:.0f} s" if seconds > 1 else "there"
         console.print(f"{part.what}: {state}, {_megabytes(folder)} MB in {folder}", highlight=False)
-        for warning in manifest(folder)["warnings"]:
-            console.print(f"warning: {warning}", style="yellow", highlight=False)
+        _warn(console, manifest(folder)["warnings"])

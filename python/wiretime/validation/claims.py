@@ -21,7 +21,7 @@ import duckdb
 from pydantic import BaseModel, ConfigDict, Field
 
 from wiretime.errors import WiretimeError
-from wiretime.setup import debian
+from wiretime.setup import debian, older
 from wiretime.setup import dpdk as builds
 
 FOLDER = Path(__file__).parent / "reference"
@@ -56,6 +56,8 @@ class Setup(_Table):
     label: str = ""
     # The build of DPDK that it needs.
     dpdk: str = builds.DEBIAN
+    # The application, where it may not be set up: of an older release.
+    app: str = ""
 
 
 class Earlier(_Table):
@@ -155,7 +157,7 @@ def _scale(row: Mapping[str, str]) -> Scale:
 
 def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules: Rules) -> Claim:
     plain = {k: v.strip() for k, v in row.items()}
-    named = {"dpdk": setup.dpdk, **{k: rules.words.get(v, v) for k, v in plain.items()}}
+    named = {"dpdk": setup.dpdk, "app": setup.app, **{k: rules.words.get(v, v) for k, v in plain.items()}}
     published = rule.published or plain["value"]
     if rule.derived:
         published = f"{_evaluated(rule.derived.format(**plain)):.4g}"
@@ -181,7 +183,7 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules:
         grid=rule.grid,
         earlier=[e.model_copy(update={"simulated": e.simulated.format(**named)}) for e in rule.earlier],
         cause=rule.cause,
-        skip=rule.skip or builds.missing(setup.dpdk),
+        skip=rule.skip or builds.missing(setup.dpdk) or older.missing(setup.app),
         label=setup.label,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from wiretime import paths
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import dpdk as builds
+from wiretime.setup import older
 from wiretime.study import plan as plans
 from wiretime.study.folder import Study
 from wiretime.validation.claims import Claim
@@ -32,12 +33,15 @@ def narrowed(table: Mapping[str, Any], keep: Mapping[str, Sequence[Any]], source
     return {**table, "axes": axes}
 
 
-def _with_builds(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a plan's table without builds of DPDK that are not there."""
-    if "dpdk" not in table["axes"]:
-        return table
-    there = [name for name in table["axes"]["dpdk"] if not builds.missing(name)]
-    return {**table, "axes": {**table["axes"], "dpdk": there}}
+def _set_up(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a plan's table without builds of DPDK, and programs of older releases, that are not there."""
+
+    def there(axis: str, value: Any) -> bool:
+        app = value.get("app", "") if isinstance(value, dict) else ""
+        return not (builds.missing(value) if axis == "dpdk" else older.missing(app))
+
+    axes = {axis: [v for v in values if there(axis, v)] for axis, values in table["axes"].items()}
+    return {**table, "axes": axes}
 
 
 def quick() -> dict[str, dict[str, Any]]:
@@ -55,7 +59,7 @@ def studies(
         if only_quick and name not in keep:
             continue
         path = EXPERIMENTS / f"{name}.toml"
-        table = _with_builds(tomllib.loads(path.read_text()))
+        table = _set_up(tomllib.loads(path.read_text()))
         if only_quick:
             table = narrowed(table, keep[name], QUICK.name)
         source = str(path.relative_to(paths.REPOSITORY))
