@@ -7,7 +7,6 @@ read up to version 3.15, and no longer since.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,8 @@ def add(name: str, *, update_lock: bool = False) -> tuple[Path, dict[str, Any]]:
 
     def fill(folder: Path) -> dict[str, Any]:
         packages = debian.unpack(folder, (release,), (program,), guest.recipe()["architecture"])
-        warnings = debian.check(name, packages, update=True) if update_lock else []
-        if not update_lock and name in debian.lock():
-            warnings = debian.check(name, packages, update=False)
+        pinned = update_lock or name in debian.lock()
+        warnings = debian.check(name, packages, update=update_lock) if pinned else []
         _take(folder, program)
         version = next(p.version for p in packages if p.name == program)
         return {"version": version, "warnings": warnings}
@@ -83,12 +81,8 @@ def files(name: str) -> dict[str, Path]:
         folder = store.entry(_kind(name), _key(name), lambda _: {}, make_missing=False)
     except WiretimeError:
         raise WiretimeError(f"{name} is not set up: `wiretime setup --program {name}`") from None
-    return {f"{TARGET}/{program}": folder / program, **dict(_inside(folder))}
-
-
-def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted((folder / INSIDE).iterdir()):
-        yield f"{TARGET}/{INSIDE}/{path.name}", path
+    paths = [folder / program, *sorted((folder / INSIDE).iterdir())]
+    return {f"{TARGET}/{path.relative_to(folder)}": path for path in paths}
 
 
 def missing(name: str) -> str:
