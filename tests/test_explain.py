@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import wiretime
@@ -61,7 +62,41 @@ def test_a_run_without_loss_has_time_left(tmp_path: Path) -> None:
 def test_few_losses_are_not_none(overloaded: Path) -> None:
     result = json.loads((overloaded / "result.json").read_text())
     result["cohort"] |= {"offered": 30_000, "core_drop": 26, "dma_drop": 0, "tx_drop": 0, "host_drop": 0}
+    result["loss_percent"] = 100 * 26 / 30_000
     assert explain.sentences(result)[0].endswith("; 26 of 30000 packets were lost.")
+
+
+def test_what_was_never_answered_is_lost(overloaded: Path) -> None:
+    result = json.loads((overloaded / "result.json").read_text())
+    result["app"]["role"] = "answers"
+    result["cohort"] |= {"offered": 1000, "core_drop": 100, "dma_drop": 0, "tx_drop": 0, "host_drop": 0, "filtered": 50}
+    result["loss_percent"] = 20.0
+    said = explain.sentences(result)
+    assert "answered" in said[0] and said[0].endswith("; 20 % of the packets were lost.")
+    assert said[1].startswith("Of the losses 50 % are CoreDrop")
+    assert said[2].startswith("25 % of the losses are frames that the NIC refused")
+    assert said[3].startswith("25 % of the losses are requests that reached software and were not answered")
+
+
+@pytest.mark.parametrize("how", [{"app_args": "--rxd=256"}, {"--rxd": 256}])
+def test_what_is_there_already_is_not_tried(overloaded: Path, how: dict[str, Any]) -> None:
+    result = json.loads((overloaded / "result.json").read_text())
+    here = {"engine": "packet", "nic": "82599", "packet_size": "64", "rate": "100Gbps", **how}
+    tried = explain.changes(result, here)
+    rings = {c.label: c.settings["--rxd"] for c in tried if "--rxd" in c.settings}
+    assert rings == {"four times the receive descriptors": 1024, "a quarter of the receive descriptors": 64}
+    faster = {"core.frequency": "3.75GHz"}
+    assert any(c.settings == faster for c in tried)
+    assert all(c.settings != faster for c in explain.changes(result, {**here, **faster}))
+
+
+def test_what_the_program_does_not_take_is_not_tried(overloaded: Path) -> None:
+    result = json.loads((overloaded / "result.json").read_text())
+    for name in ("iperf3", "udpecho", "ping", "xdp"):
+        result["app"]["name"] = name
+        tried = explain.changes(result, {"app": name})
+        assert tried and all("--rxd" not in c.settings for c in tried)
+        assert name == "xdp" or all("queues" not in c.settings for c in tried)
 
 
 def test_what_only_sends_is_counted_by_what_it_sent(tmp_path: Path) -> None:

@@ -94,10 +94,12 @@ def advise(
     tell(f"bursts of {BURSTS[0]} to {BURSTS[-1]} under overload")
     found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", BURSTS, jobs)
     bursts = [
-        (n, n / row["forwarded_mpps"] * 1000 * cores) for n, row in found.items() if row and row["forwarded_mpps"]
+        (n, n / done * 1000 * cores)
+        for n, row in found.items()
+        if row and (done := row["forwarded_mpps"] or row["taken_mpps"])
     ]
     if not bursts:
-        raise WiretimeError("advise: nothing was forwarded under overload")
+        raise WiretimeError("advise: nothing was taken under overload")
     tell(f"rings of {RINGS[0]} to {RINGS[-1]} descriptors at {rate}")
     at_rate = _sweep("rings", {**fixed, **SUSTAINED, "rate": rate}, "--rxd", RINGS, jobs)
     rings = [(n, row["loss_percent"] if row else None) for n, row in at_rate.items()]

@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import apps, files, platforms, software
-from wiretime.apps.model import CONSUMES, RING, SENDS
+from wiretime import apps, files, platforms, runs, software
+from wiretime.apps.model import ANSWERS, CONSUMES, SENDS, Setup, words
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.request import Request
 from wiretime.search.trials import CLASSES
 from wiretime.statistics import busy_cores, load, stalls, total
-from wiretime.study.plan import settings_of
+from wiretime.study.plan import About, Point, settings_of
 
 # What a run was asked for, beside its result.
 REQUEST = "request.json"
@@ -111,7 +111,7 @@ class Run:
         self.cohort = numbers(result["cohort"])
         role = result["app"]["role"]
         # What the program did with a packet, by which its work is counted.
-        self.verb = {CONSUMES: "took", SENDS: "sent"}.get(role, "forwarded")
+        self.verb = {ANSWERS: "answered", CONSUMES: "took", SENDS: "sent"}.get(role, "forwarded")
         sent, taken = self.statistics["transmit"]["frames"], self.statistics["receive"]["delivered"]
         # Of iperf3 whichever way the payload goes: what goes back is fewer.
         self.done = max(sent, taken) if "iperf" in result else taken if role == CONSUMES else sent
@@ -125,12 +125,12 @@ class Run:
     @property
     def dropped(self) -> int:
         """Packets of the cohort that were lost."""
-        return sum(self.cohort[c] for c in MEANT)
+        return round(self.lost * self.cohort["offered"])
 
     @property
     def lost(self) -> float:
-        """The share of the packets offered that was lost."""
-        return self.dropped / max(self.cohort["offered"], 1)
+        """The share of the packets offered that was lost; of a program that answers, also what it never answered."""
+        return float(self.result["loss_percent"]) / 100
 
     @cached_property
     def stack(self) -> dict[str, float]:
@@ -204,7 +204,16 @@ def _outcome(r: Run) -> Iterator[str]:
     if r.lost < NO_LOSS:
         return
     worst = max(MEANT, key=lambda c: r.cohort[c])
-    yield f"Of the losses {_percent(r.cohort[worst] / r.dropped)} are {CLASSES[worst]}: {MEANT[worst]}."
+    if r.cohort[worst]:
+        yield f"Of the losses {_percent(r.cohort[worst] / r.dropped)} are {CLASSES[worst]}: {MEANT[worst]}."
+    if filtered := r.cohort["filtered"] / r.dropped:
+        yield f"{_percent(filtered)} of the losses are frames that the NIC refused: they were not for it, or damaged."
+    silent = r.dropped - r.cohort["filtered"] - sum(r.cohort[c] for c in MEANT)
+    if r.result["app"]["role"] == ANSWERS and silent > 0:
+        yield (
+            f"{_percent(silent / r.dropped)} of the losses are requests that reached software and were not answered in "
+            "time: where a program is too slow, the kernel throws away what finds its socket's buffer full."
+        )
 
 
 def _cores(r: Run) -> Iterator[str]:
@@ -343,22 +352,32 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
     if r.cohort["dma_drop"] or r.cohort["tx_drop"]:
         more_in_flight = {f"nic.{key}": 2 * nic[key] for key in ("tx_packets_in_flight", "dma_writes")}
         suggest(0.8, "twice as many packets in flight in the NIC", more_in_flight)
-    ring = apps.APPS[name].ring if name in apps.APPS else apps.App.ring
-    if takes and ring not in settings:
-        for size, times in ((4 * RING, "four times"), (RING // 4, "a quarter of")):
-            suggest(0.2, f"{times} the receive descriptors", {ring: size})
-    known = platforms.by_name()
-    return [
-        c
-        for _, c in sorted(found, key=lambda f: -f[0])
-        if all(key not in known or _allowed(known[key], value) for key, value in c.settings.items())
-    ]
+    # Of a user's program it is not known whether it has such an option; the kernel's drivers have none.
+    app = apps.APPS.get(name)
+    if takes and app and not app.kernel:
+        arguments = words("--app-args", str(settings.get("app_args", "")))
+        ring = int(settings.get(app.ring, Setup(p, 1, 0, {}, arguments).ring(app.ring)))
+        for size, times in ((4 * ring, "four times"), (ring // 4, "a quarter of")):
+            suggest(0.2, f"{times} the receive descriptors", {app.ring: size})
+    return _possible(settings, [c for _, c in sorted(found, key=lambda f: -f[0])])
 
 
-def _allowed(about: Mapping[str, Any], value: Any) -> bool:
-    if not isinstance(value, int):
-        return True
-    return bool(about.get("minimum", value) <= value <= about.get("maximum", value))
+def _possible(settings: Mapping[str, Any], suggested: Sequence[Change]) -> list[Change]:
+    """Return the changes that the program and the machine allow, and that are not what is there already."""
+
+    def asked_with(change: Mapping[str, Any]) -> tuple[Request, Mapping[str, Any]]:
+        request = Point({}, {**settings, **change}, About(name="explain")).request()
+        runs.check(request)
+        return replace(request, changes=()), runs.machine(request)
+
+    now, found = asked_with({}), []
+    for change in suggested:
+        try:
+            if asked_with(change.settings) != now:
+                found.append(change)
+        except WiretimeError:
+            continue
+    return found
 
 
 def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | None) -> tuple[Effect, list[Effect]]:
