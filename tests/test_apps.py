@@ -160,6 +160,15 @@ def test_iperf3_and_its_client_count_the_same(options: tuple[str, ...], argument
     assert program["system_ps"] > program["softirq_ps"] and program["user_ps"] > 0
 
 
+def test_datagrams_beyond_what_the_line_carries_leave_as_fast_as_it_takes_them() -> None:
+    """The client's clock is then behind, and waits for the line instead of for itself."""
+    line = ("--set", "link.0.rate=1Gbps", "--nic", "82599")
+    r = result(*line, "--duration", "3ms", "--iperf", "protocol=udp", "--iperf", "rate=2Gbps", app="iperf3")
+    i = r["iperf"]
+    assert i["state"] == "done" and i["server_bytes"] == i["client_bytes"]
+    assert i["gbps"] == pytest.approx(1448 / 1514 * 0.98, rel=0.02)
+
+
 def test_the_client_fills_a_long_wire() -> None:
     """As much as the FIFO holds is under way: 512 KiB in 230 us."""
     r = result("--set", "link.latency=100us", "--nic", "82599", "--warmup", "15ms", "--duration", "3ms", app="iperf3")
@@ -301,6 +310,12 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     assert "page-faults" in shown.get()
     with pytest.raises(WiretimeError, match="no file says how many packets"):
         compare.table(ours, compare.read([perf]), None)
+    # Of two ports each has a file, and a program's own counters are of the same packets.
+    other, program = tmp_path / "other.txt", tmp_path / "testpmd.txt"
+    other.write_text("NIC statistics:\n     rx_packets: 500\n")
+    program.write_text("RX-packets: 7 TX-packets: 9\nRX-packets: 10600 TX-packets: 10400\n")
+    counts = compare.read([nic, other, program]).counts
+    assert counts == {"rx_packets": 10500, "rx_missed_errors": 100, "tx_packets": 10400}
     # A ConnectX's names; what it did not send, and what DPDK calls the same once more, are something else.
     nic.write_text(
         "rx_packets: 10000\nrx_out_of_buffer: 200\nrx_discards_phy: 50\nrx_missed_errors: 200\ntx_dropped: 9\n"

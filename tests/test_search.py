@@ -11,7 +11,7 @@ import pytest
 from conftest import wiretime
 from wiretime import _native, runs, search, vm
 from wiretime.errors import WiretimeError
-from wiretime.search import maximum, mlr, ratios, rfc2544, show, sweeps
+from wiretime.search import maximum, mlr, ratios, rfc2544, show, sweeps, trials
 
 # What of a port is told over the measurement.
 FILLS = ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"]
@@ -87,7 +87,7 @@ def test_an_overload_that_was_none_does_not_end_the_search(capacity: float) -> N
     dialogue = steps()
     next(dialogue)
     second = dialogue.send(server({"rate": "96Gbps", "size": 512, "duration": "400us"}, 3e9))
-    assert _native.parse_rate(second["rate"]) == 24e9
+    assert _native.parse_rate(second["rate"]) == pytest.approx(24e9, rel=0.005)
     asked = dialogue.send(server(second, 22e9))
     with contextlib.suppress(StopIteration):
         while True:
@@ -136,6 +136,25 @@ def test_packets_of_an_earlier_load_decide_nothing() -> None:
     (f,) = result
     assert left < 0 and f.best is not None and f.best.offered == pytest.approx(6.4e9 / 0.99, rel=2 * maximum.WIDTH)
     assert [t.mixed for t in f.trials] == [True, True] + [False] * (len(f.trials) - 2)
+
+
+def test_a_program_that_lengthens_packets_is_judged_by_their_number() -> None:
+    """It puts tags of 4 B into packets of 64 B: of a load above what it takes it loses as many as one that does not."""
+    result: list[search.Found] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(1024))))
+
+    dialogue = steps()
+    asked = next(dialogue)
+    with contextlib.suppress(StopIteration):
+        while True:
+            answer = server(asked, 6.4e9)
+            answer["statistics"]["transmit"]["bytes"] = 68 * answer["statistics"]["transmit"]["frames"]
+            asked = dialogue.send(answer)
+    best = result[0].best
+    assert best is not None and best.offered == pytest.approx(6.4e9 / 0.99, rel=2 * maximum.WIDTH)
+    assert best.sent_length == pytest.approx(68)
 
 
 def test_a_backlog_that_grows_is_loss_and_one_that_settles_is_none() -> None:
@@ -229,6 +248,19 @@ def test_the_longest_burst_is_found() -> None:
                 return found
 
     assert [longest(n) for n in (0, 1, 63, 64, 65, 5000, 1 << 22)] == [0, 1, 63, 64, 65, 5000, None]
+
+
+def test_the_longest_burst_of_what_only_takes_packets_is_found() -> None:
+    steps = rfc2544.back_to_back(64, 76e9)
+    asked = next(steps)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            n = asked["packets"]
+            lost = dict.fromkeys((*trials.CLASSES, "filtered", "lost_in_reset"), 0) | {"core_drop": max(0, n - 700)}
+            # The last of them are still with the program.
+            cohort = {"offered": n, "forwarded": 0, "consumed": n - 30, **lost}
+            asked = steps.send({"role": "consumes", "ports": [{"cohort": cohort}]})
+    assert end.value.value == 700
 
 
 def test_a_curve_that_falls_is_told() -> None:

@@ -24,7 +24,8 @@ import typer.main
 import wiretime as wt
 from conftest import WIRETIME, wiretime
 from rich.console import Console
-from wiretime import advise, paths, platforms, runs, search
+from rich.table import Table
+from wiretime import advise, api, paths, platforms, runs, search
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
 from wiretime.profile import Entry
@@ -206,6 +207,18 @@ def test_plans_of_the_published_studies_can_be_run(path: Path, monkeypatch: pyte
         known = {option for parameter in group.commands[name].params for option in parameter.opts}
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert options <= known, "the command line has what a plan sets"
+
+
+def test_what_no_point_has_is_empty_in_the_table(tmp_path: Path) -> None:
+    plan = table(
+        fixed={**SHORT, "engine": "packet", "nic": "82599"}, metrics=["loss_percent", "statistics.cores.3.core.cycles"]
+    )
+    for jobs in (0, -1):
+        with pytest.raises(WiretimeError, match=f"--jobs {jobs}: at least 1"):
+            api.sweep(plan, out=tmp_path, jobs=jobs)
+    api.sweep(plan, out=tmp_path)
+    shown = show.table(folder.open_study(tmp_path))
+    assert isinstance(shown, Table) and [list(c.cells) for c in shown.columns][2] == ["", ""]
 
 
 def written(path: Path, **axes: list[Any]) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,9 @@ def _perf(path: Path, text: str, into: Measured) -> bool:
 def read(paths: Sequence[Path]) -> Measured:
     """Read files of a real machine: ``perf stat -j``, ``ethtool -S``, testpmd's statistics."""
     measured = Measured()
+    # Of several ports there are several files; a program's own counters are of the same packets.
+    driver: Counter[str] = Counter()
+    program: Counter[str] = Counter()
     for path in paths:
         try:
             text = path.read_text()
@@ -98,11 +102,13 @@ def read(paths: Sequence[Path]) -> Measured:
         if _perf(path, text, measured):
             continue
         counts = re.findall(r"^\s*([A-Za-z0-9_.\[\]-]+):\s+([0-9]+)\s*$", text, re.MULTILINE)
-        counts += re.findall(r"\b(RX-packets|TX-packets|TX-dropped|RX-dropped): ([0-9]+)", text)
-        if not counts:
+        own = re.findall(r"\b(RX-packets|TX-packets|TX-dropped|RX-dropped): ([0-9]+)", text)
+        if not counts and not own:
             raise WiretimeError(f"{path}: holds no counters of `perf stat -j`, `ethtool -S` or testpmd")
-        for name, value in counts:
-            measured.counts[name.lower().replace("-", "_")] = int(value)
+        # Of a file what is said last: totals come behind their parts.
+        driver.update({name.lower().replace("-", "_"): int(value) for name, value in counts})
+        program.update({name.lower().replace("-", "_"): int(value) for name, value in own})
+    measured.counts |= {**program, **driver}
     return measured
 
 

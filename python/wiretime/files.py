@@ -8,9 +8,14 @@ from pathlib import Path
 from wiretime.errors import WiretimeError
 
 
+def beside(path: Path) -> Path:
+    """Return where a file is written before it is whole: of each process its own place."""
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
 def replace(path: Path, text: str) -> Path:
     """Write a file, whole or not at all; returns its path. Raises where the disk does not take it."""
-    part = path.with_name(f".{path.name}.part")
+    part = beside(path)
     try:
         part.write_text(text)
         part.rename(path)

@@ -5,7 +5,7 @@ use crate::capture::Capture;
 use crate::channel::Channel;
 use crate::far::Outside;
 use crate::result;
-use crate::settings::{Role, RunSettings, StartAt, Timing};
+use crate::settings::{FarEnd, Role, RunSettings, StartAt, Timing};
 use crate::snapshot::{Snapshot, Times};
 use serde_json::{json, Value};
 use std::fs::File;
@@ -410,12 +410,14 @@ impl Experiment {
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
             return None;
         }
-        let decided = !d.machine.nics.nics().books.ledger.cohort_undecided();
-        if decided || t >= end + self.settings.follow.ps() {
+        if self.decided(d) || t >= end + self.settings.follow.ps() {
             if channel.has_trials() && self.next_trial(t, channel, d) {
                 return None;
             }
-            d.machine.nics.nics().slots.iter_mut().for_each(|s| s.nic.stop_traffic(t));
+            let mut nics = d.machine.nics.nics();
+            nics.slots.iter_mut().for_each(|s| s.nic.stop_traffic(t));
+            nics.books.end_of_timing();
+            drop(nics);
             self.unplug();
             self.stage = Stage::Draining;
             self.stopped = t;
@@ -425,6 +427,21 @@ impl Experiment {
             return Some(self.boot_quantum());
         }
         None
+    }
+
+    /// Whether the fate of all packets of the cohort is known: none is on its way to the NIC, inside it or with the host, and none
+    /// that the host has taken is still to be answered from another buffer.
+    fn decided<H: Hold>(&self, d: &Driven<'_, H>) -> bool {
+        let nics = d.machine.nics.nics();
+        let answered_later = match self.settings.role {
+            Role::Forwards => self.settings.processor_time,
+            Role::Answers => self.settings.far == FarEnd::None,
+            Role::Consumes | Role::Sends => false,
+        };
+        let cohort = nics.books.counts(Which::Cohort);
+        // Packets come in the order in which they leave.
+        let coming = nics.slots.iter().any(|s| nics.books.cohort.contains(&s.nic.cable().next().departed));
+        !coming && cohort.undecided() == 0 && !(answered_later && cohort.consumed > 0)
     }
 
     /// Tells what this trial has shown and begins the next one; false where none follows.

@@ -265,7 +265,10 @@ impl PollCore {
             idle.began = cpu.now();
             host.memory.repeat(cpu.index, &idle.counted.times(count), [0; 2]);
             idle.counts.clone_from(host.memory.private_stats(cpu.index));
-            lanes.iter().for_each(|lane| lane.driver.polled_again(cpu, host, count));
+            // What only sends looks at no receive ring.
+            if policy.program != Mode::Send {
+                lanes.iter().for_each(|lane| lane.driver.polled_again(cpu, host, count));
+            }
         }
     }
 }

@@ -321,8 +321,10 @@ pub extern "C" fn discontinuity(_: c_uint, kind: c_int, from: u64, _to: u64, _: 
     if !v.block.is_null() {
         // SAFETY: as in `finish_block`.
         let block = unsafe { &*v.block };
+        // An address that the block does not run at is that of what would have come behind it.
+        let inside = block.ops.is_empty() || v.addresses.tag(from) >> 12 == v.vaddr >> 12;
         let executed = match kind {
-            api::DISCON_EXCEPTION => block.index_at(from).unwrap_or(block.count),
+            api::DISCON_EXCEPTION if inside => block.index_at(from).unwrap_or(block.count),
             _ => block.count, // taken between blocks
         };
         v.block = ptr::null();

@@ -28,7 +28,7 @@ def lab_command(
     # They load what studies and pages are made with.
     from wiretime.lab import work
     from wiretime.lab.page import serve
-    from wiretime.study.show import jobs_of
+    from wiretime.study.execute import jobs_of
 
     if not 0 < port < 1 << 16:
         raise WiretimeError(f"--port {port}: must be from 1 to {(1 << 16) - 1}")

@@ -22,6 +22,7 @@ def model_command(
     """Make a model of a program for the packet-level engine, from runs in full system; show both beside each other."""
     from wiretime import modelling  # which loads numpy
 
+    files.check("--out", out)
     found = modelling.make(request, lambda what: notes.print(what, highlight=False))
     files.replace(out, modelling.text(found.model))
     screen.print(modelling.table(found))

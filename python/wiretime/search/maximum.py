@@ -88,7 +88,10 @@ def find(
             rate = centre * (1 - step)
             step *= 2
         elif (high.offered - low.offered) / high.offered <= WIDTH:
-            break
+            if high is not overload:
+                break
+            # It was the first of its load, and may have lost what the one before had left.
+            rate = high.offered
         elif high is overload:
             rate = min(low.offered * (1 + step), highest)
             step *= 2

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiretime import runs
+from wiretime.apps.model import CONSUMES
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import Found, find
 from wiretime.search.sweeps import DRAIN_US
-from wiretime.search.trials import FEW, Asked, Length, Tell, Trial, ask, clamped, waiting
+from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, waiting
 
 # Frame loss is measured at these shares of the line, until two in a row lose nothing (section 26.3).
 LOSS_STEPS = tuple(i / 10 for i in range(10, 0, -1))
@@ -52,6 +53,9 @@ def _burst(size: int, rate: float, packets: int) -> Generator[Asked, dict[str, A
         "follow": "20ms",
     }
     counts = [port["cohort"] for port in result["ports"]]
+    if result.get("role") == CONSUMES:
+        lost = (*CLASSES, "filtered", "lost_in_reset")
+        return all(c["offered"] > 0 and not any(c[name] for name in lost) for c in counts)
     return all(c["forwarded"] == c["offered"] > 0 for c in counts)
 
 

@@ -23,8 +23,9 @@ SHORTEST_US, LONGEST_US = 60, 20_000
 FEW = 160
 # A slope counts when it is so many standard errors, so large a share of what arrives, and a burst in all.
 CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
-# How far what is sent may differ in length from what is offered: beyond, it is an earlier load. How often to wait.
-MIXED, WAITS_MAX = 0.01, 50
+# How far what is sent may differ in length from what is offered: beyond, it is an earlier load, or, where it stays the
+# same for so many trials, a program that changes lengths. How often to wait.
+MIXED, STEADY, SAME, WAITS_MAX = 0.01, 0.001, 20, 50
 # Answers that a window may miss, since those to its last requests come later.
 UNANSWERED = 0.005
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
@@ -44,7 +45,8 @@ class Trial:
     latency: dict[str, float] | None = None
     # Packets by class of drop.
     drops: Mapping[str, int] = field(default_factory=dict)
-    # Whether packets of another length than this load's were forwarded.
+    # Bytes of a packet sent, and whether that is another length than this load's.
+    sent_length: float = 0.0
     mixed: bool = False
 
 
@@ -103,11 +105,11 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     s = result["statistics"]
     ports = len(result["ports"])
     seconds = s["time_ps"] / 1e12
-    # What is taken, where nothing is sent; answers are counted, however long they are.
+    # What is taken, where nothing is sent. Packets are counted, however long what comes back is.
     role = result.get("role", FORWARDS)
     through = s["receive"]["delivered"] if role == CONSUMES else s["transmit"]["frames"]
-    bytes_ = s["transmit"]["bytes"] if role == FORWARDS else through * size
-    forwarded = bytes_ * 8 / seconds / ports
+    sent_length = s["transmit"]["bytes"] / max(s["transmit"]["frames"], 1) if role == FORWARDS and through else size
+    forwarded = through * size * 8 / seconds / ports
     packets = through / seconds / ports
     left, growth = _growth(result, size)
     refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
@@ -127,8 +129,9 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
         names.append("unanswered")
     classes = ", ".join(names)
-    mixed = abs(bytes_ - through * size) > MIXED * through * size
-    return Trial(size, rate, forwarded, packets, loss, concluded, classes, result["latency_ns"], counts, mixed)
+    mixed = abs(sent_length - size) > MIXED * size
+    latency = result["latency_ns"]
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, latency, counts, sent_length, mixed)
 
 
 def clamped(microseconds: float) -> float:
@@ -148,6 +151,7 @@ def ask(
     """Ask for a trial of a constant rate and read it; again while it forwards an earlier load, unless that may be."""
     measure = clamped(microseconds)
     settle = measure * SETTLE / MEASURE if settle_us is None else settle_us
+    before, same = 0.0, 0
     for _ in range(WAITS_MAX):
         result = yield {
             "size": size,
@@ -158,7 +162,9 @@ def ask(
             "follow": follow,
         }
         trial = read(size, int(rate), result)
-        if mixed or not trial.mixed:
+        same = same + 1 if abs(trial.sent_length - before) <= STEADY * before else 0
+        if mixed or not trial.mixed or same == SAME:
             break
+        before = trial.sent_length
     tell(trial)
     return trial

@@ -110,6 +110,16 @@ def manifest(folder: Path) -> dict[str, Any]:
     return result
 
 
+def move(kind: str, folder: Path, key: str) -> Path:
+    """Let an entry be what belongs to another key; returns its folder."""
+    target = folder.with_name(f"{kind}-{key[:16]}")
+    if target != folder:
+        with _locked(folder.parent):
+            shutil.rmtree(target, ignore_errors=True)
+            folder.rename(target)
+    return target
+
+
 def entry(
     kind: str,
     key: str,
@@ -143,7 +153,7 @@ def entry(
         if intact(folder) and not anew:
             return folder
         work = root / f".{kind}-{os.getpid()}"
-        for stale in [folder, *root.glob(f".{kind}-*")]:
+        for stale in root.glob(f".{kind}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         work.mkdir()
         try:
@@ -152,6 +162,8 @@ def entry(
                 str(p.relative_to(work)): made(p) for p in sorted(work.rglob("*")) if p.is_file() and not p.is_symlink()
             }
             (work / MANIFEST).write_text(json.dumps({"about": about, "files": files}, indent=1))
+            # Not before: what is there is better than nothing, where the new one cannot be made.
+            shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)

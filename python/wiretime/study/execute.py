@@ -147,6 +147,13 @@ def expected_seconds(tasks: Sequence[Task], jobs: int) -> float:
     return seconds / max(1, min(jobs, len(left)))
 
 
+def jobs_of(jobs: int | None) -> int:
+    """Return how many points run at once, checked."""
+    if jobs is not None and jobs < 1:
+        raise WiretimeError(f"--jobs {jobs}: at least 1")
+    return jobs or cores()
+
+
 def sweep(
     tasks: Sequence[Task],
     report: Report,
@@ -159,7 +166,7 @@ def sweep(
     left = [t for t in tasks if not t.finished]
     while left:
         if cluster is None:
-            using = _pool(jobs or cores())
+            using = _pool(jobs_of(jobs))
         else:
             using = _cluster(cluster, folder or Path("cluster"), jobs, options or {})
         lost = _round(using, left, report)

@@ -162,7 +162,7 @@ class Study:
             trials += [{"point": task.folder.name, **places, **_flat_trial(t)} for t in task.trials or ()]
         for name, table in ((POINTS, rows), (TRIALS, trials), (TIMES, times)):
             if table:
-                part = self.path / f".{name}"
+                part = files.beside(self.path / name)
                 pq.write_table(_table(table), part, compression="zstd")
                 part.rename(self.path / name)
             else:

@@ -30,17 +30,10 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def jobs_of(jobs: int | None) -> int:
-    """Return how many points run at once, checked."""
-    if jobs is not None and jobs < 1:
-        raise WiretimeError(f"--jobs {jobs}: at least 1")
-    return jobs or execute.cores()
-
-
 def about(console: Console, name: str, tasks: Sequence[Task], jobs: int | None) -> None:
     """Say how many points there are, and what they will take."""
     done = sum(t.finished for t in tasks)
-    count = jobs_of(jobs)
+    count = execute.jobs_of(jobs)
     guess = "" if done else ", a guess before the first is done"
     left = execute.expected_seconds(tasks, count)
     what = f"{len(tasks)} points, {done} of them done" if done else f"{len(tasks)} points"
@@ -88,7 +81,7 @@ def sweep(
     tasks = unique(studies)
     # Folders, which are theirs alone.
     failed: set[Path] = set()
-    count = jobs_of(jobs)
+    count = execute.jobs_of(jobs)
     stored = time.monotonic()
     with progress(console) as bar:
         shown = bar.add_task(name, total=len(tasks), completed=sum(t.finished for t in tasks), left="")
@@ -136,7 +129,10 @@ def table(study: Study) -> RenderableType:
     """Return the metrics that a study asks for, at every point."""
     if not any(t.finished for t in study.tasks):
         return "no point is finished"
-    names = ", ".join(f'"{name}"' for name in (*study.plan.axes, *study.plan.metrics))
+    there = query(study.path, "SELECT * FROM points LIMIT 0").column_names
+    asked = (*study.plan.axes, *study.plan.metrics)
+    # What no point has, such as a counter of a core that no machine has, is empty.
+    names = ", ".join(f'"{name}"' if name in there else f'NULL AS "{name}"' for name in asked)
     found = query(study.path, f"SELECT {names} FROM points")
     units = [
         f"{name} ({u})" if (u := metrics.unit(name)) and name in study.plan.metrics else name

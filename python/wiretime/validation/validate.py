@@ -60,7 +60,7 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
         raise WiretimeError(f"--uncertainty {asked.samples}: 0, or at least {SAMPLES_LEAST}")
     # Parts of studies are not the studies: they have a folder of their own, and share the points.
     base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
-    count = progress.jobs_of(asked.jobs)
+    count = points.jobs_of(asked.jobs)
     apart = (hardware.NAME, qdma.NAME, engines.NAME)
     wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), *apart])
     further = [o for o in others if o not in apart]

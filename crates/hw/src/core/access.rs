@@ -62,6 +62,18 @@ pub struct DeviceAccess {
     pub value: u32,
 }
 
+/// A store that loads find in the queue: of eight bytes, when it has its data, and when the L1D has them.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub address: u64,
+    pub data: Cycles,
+    pub leaves: Cycles,
+}
+
+impl Waiting {
+    pub const NONE: Self = Self { address: u64::MAX, data: Cycles::ZERO, leaves: Cycles::ZERO };
+}
+
 impl From<Level> for StallCause {
     fn from(level: Level) -> Self {
         match level {
@@ -92,7 +104,12 @@ impl Core {
         let mut complete = start + Cycles(1);
         let mut cause = StallCause::Core;
         let mut last = (u64::MAX, MemKind::Prefetch);
-        let extra = self.slots[class as usize].latency;
+        // Of the line that is accessed: when the L1D has it.
+        let (mut loaded, mut stored) = ((start, StallCause::Core), start);
+        let latency = self.slots[class as usize].latency;
+        // What reads and writes takes it once: behind the store.
+        let atomic = matches!(class, Class::Atomic | Class::StoreExclusive);
+        let (extra, behind) = if atomic { (Cycles::ZERO, latency) } else { (latency, Cycles::ZERO) };
         for a in accesses {
             // One access a line and instruction: LDP, LD1 and unaligned accesses come in pieces.
             let key = (a.paddr / LINE, a.kind);
@@ -102,29 +119,29 @@ impl Core {
                 MemKind::Load => {
                     if first {
                         let (done, why) = self.load(a, start, pc, memory, walker);
-                        if done + extra > complete {
-                            (complete, cause) = (done + extra, why);
-                        }
+                        loaded = (done + extra, why);
                     }
-                    let (address, ready) = self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS];
-                    if address == a.paddr >> 3 && ready >= start {
+                    let store = self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS];
+                    if store.address == a.paddr >> 3 && store.leaves > start {
+                        // It is still in the queue, and whatever it waits for there is no matter of the load's.
                         self.stats.store_forwards += 1;
-                        complete = complete.max(ready + self.forward_latency);
-                        self.last_load = self.last_load.max(complete);
+                        complete = complete.max(store.data.max(start) + self.forward_latency);
+                    } else if loaded.0 > complete {
+                        (complete, cause) = loaded;
                     }
+                    self.last_load = self.last_load.max(complete);
                 }
                 MemKind::Store => {
-                    if class == Class::Atomic || class == Class::StoreExclusive {
-                        let ordered = complete.max(data).max(self.last_commit()).max(self.store_fence);
-                        let done = if first { self.store(a, ordered, memory, walker) } else { ordered };
-                        complete = complete.max(done + extra);
-                    } else {
-                        complete = complete.max(data + extra);
-                        if first {
-                            self.store(a, complete.max(self.last_commit()).max(self.store_fence), memory, walker);
-                        }
+                    complete = complete.max(data + extra);
+                    if first {
+                        let ordered = complete.max(self.last_commit()).max(self.store_fence);
+                        stored = self.store(a, ordered, memory, walker);
                     }
-                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] = (a.paddr >> 3, complete);
+                    if atomic {
+                        complete = complete.max(stored + behind);
+                    }
+                    let store = Waiting { address: a.paddr >> 3, data: complete, leaves: stored.max(complete) };
+                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] = store;
                 }
                 MemKind::Prefetch => {
                     let t = start.max(self.load_fence);
@@ -165,7 +182,6 @@ impl Core {
         let t = start.max(self.load_fence);
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = memory.load(self.index, a.address(), pc, t + walk);
-        self.last_load = self.last_load.max(done);
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
 

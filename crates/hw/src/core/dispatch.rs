@@ -28,7 +28,7 @@ impl Core {
     /// Dispatch waits for what is full; each wait has its cause. Returns its new position.
     #[inline(never)]
     pub(super) fn wait_for_room(&mut self, dispatch: Position, q: Quick) -> Position {
-        let mut at = self.wait(dispatch, self.rob.available(), self.commit_cause);
+        let mut at = self.wait(dispatch, self.rob_room(q), self.commit_cause);
         if !self.in_order {
             let full = if self.pending.0 > at.cycle() { self.pending.1 } else { StallCause::Registers };
             if q.flags & WRITES_INTEGER != 0 {
@@ -45,6 +45,26 @@ impl Core {
             at = self.wait(at, self.stores.available(), self.store_cause);
         }
         at
+    }
+
+    /// Entries of the reorder buffer that instructions take: accesses in pieces take one a piece.
+    #[inline]
+    pub(super) fn entries_of(&self, quick: &[Quick]) -> usize {
+        if self.split_accesses {
+            quick.iter().map(|q| 1 + usize::from(q.split.more())).sum()
+        } else {
+            quick.len()
+        }
+    }
+
+    /// When the reorder buffer has room for all of an instruction, or for as much of it as it ever has.
+    #[inline]
+    pub(super) fn rob_room(&self, q: Quick) -> Cycles {
+        if self.split_accesses {
+            self.rob.ahead((1 + usize::from(q.split.more())).min(self.rob.most()))
+        } else {
+            self.rob.available()
+        }
     }
 
     /// Dispatch waits at position `from` until a cycle; returns its new position.

@@ -20,6 +20,10 @@ impl Entries {
     pub fn available(&self) -> Cycles {
         self.free[self.next % RING]
     }
+    /// The most that [`Self::ahead`] can be asked for.
+    pub fn most(&self) -> usize {
+        self.last
+    }
     /// When `count` entries are free, where entries are freed in order.
     #[inline]
     pub fn ahead(&self, count: usize) -> Cycles {

@@ -6,7 +6,7 @@
 //! right), uops beyond one per instruction but for wide vector accesses and, where asked for, accesses in pieces (whose
 //! entries in issue, load and store queues are one), move elimination and fusion.
 
-use super::access::{DeviceAccess, MemEvent};
+use super::access::{DeviceAccess, MemEvent, Waiting};
 use super::ahead::Ahead;
 use super::branch::Predictor;
 use super::entries::Entries;
@@ -120,7 +120,7 @@ pub struct Core {
     pub(super) store_cause: StallCause,
     /// When the last device store was sent and accepted, and its line.
     pub(super) device: (Cycles, Cycles, u64),
-    pub(super) forward: [(u64, Cycles); FORWARD_SLOTS],
+    pub(super) forward: [Waiting; FORWARD_SLOTS],
     /// Stores to devices since last taken.
     pub device_stores: Vec<DeviceAccess>,
     pub(super) idle: Cycles,
@@ -192,7 +192,7 @@ impl Core {
             last_store: Cycles::ZERO,
             store_cause: StallCause::Store,
             device: (Cycles::ZERO, Cycles::ZERO, u64::MAX),
-            forward: [(u64::MAX, Cycles::ZERO); FORWARD_SLOTS],
+            forward: [Waiting::NONE; FORWARD_SLOTS],
             device_stores: Vec::with_capacity(16),
             idle: Cycles::ZERO,
             stalls: Stalls::default(),
@@ -319,7 +319,7 @@ impl Core {
         // Most blocks find room for all of themselves at once.
         let now = dispatch.cycle();
         let roomy = !IN_ORDER
-            && self.rob.ahead(quick.len()) <= now
+            && self.rob.ahead(self.entries_of(quick)) <= now
             && self.integer_registers.ahead(quick.len()) <= now
             && self.vector_registers.available() <= now;
         for q in quick {
@@ -381,7 +381,7 @@ impl Core {
                 }
                 let mut room = Cycles::ZERO;
                 if !roomy {
-                    room = self.rob.available();
+                    room = self.rob_room(*q);
                     if q.flags & WRITES_INTEGER != 0 {
                         room = room.max(self.integer_registers.available());
                     }

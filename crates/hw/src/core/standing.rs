@@ -90,8 +90,8 @@ impl Core {
         for queue in &mut self.queues {
             queue.stand(now, &mut words);
         }
-        for (i, (address, ready)) in self.forward.iter().enumerate().filter(|(_, f)| f.1 > now) {
-            words.extend([i as u64, *address, (*ready - now).0]);
+        for (i, store) in self.forward.iter().enumerate().filter(|(_, store)| store.leaves > now) {
+            words.extend([i as u64, store.address, store.data.saturating_sub(now).0, (store.leaves - now).0]);
         }
         self.predictor.stand(&mut words);
         let counted = Counted { stats: self.stats.clone(), stalls: self.stalls.clone(), uses: self.tlb.uses() };
@@ -121,7 +121,7 @@ impl Core {
         self.dispatch += Position::of(by);
         self.commit += Position::of(by);
         self.ready.iter_mut().for_each(|t| *t += by);
-        self.forward.iter_mut().for_each(|(_, t)| *t += by);
+        self.forward.iter_mut().for_each(|store| (store.data, store.leaves) = (store.data + by, store.leaves + by));
         for t in [&mut self.fetch, &mut self.load_fence, &mut self.store_fence, &mut self.last_load] {
             *t += by;
         }

@@ -59,6 +59,13 @@ fn prepared(p: &Platform, window: Window) -> (MemorySystem, Io, Ps) {
     (memory, Io::new(p, &p.slot[0], 0..1), rest)
 }
 
+/// A write that caches see when it is there, as a machine makes them; when it has left, and when it is there.
+fn write(io: &mut Io, memory: &mut MemorySystem, t: Ps, place: (u64, u64)) -> (Ps, Ps) {
+    let (left, visible) = io.write(t, place, PROBE, memory);
+    memory.dma_visible(place, visible, PROBE);
+    (left, visible)
+}
+
 /// Time of one read or write of `bytes`, or of a write and a read of the same place behind it, with nothing else on the
 /// link: the median over places of the window.
 #[must_use]
@@ -71,9 +78,9 @@ pub fn latency(p: &Platform, access: Access, bytes: u64, window: Window) -> Ps {
             let place = (random.next_u64() % places * bytes, bytes);
             let done = match access {
                 Access::Read => io.read(t, place, PROBE, &mut memory),
-                Access::Write => io.write(t, place, PROBE, &mut memory).1,
+                Access::Write => write(&mut io, &mut memory, t, place).1,
                 Access::Both => {
-                    let written = io.write(t, place, PROBE, &mut memory).0;
+                    let written = write(&mut io, &mut memory, t, place).0;
                     io.read(written, place, PROBE, &mut memory)
                 }
             };
@@ -98,7 +105,7 @@ pub fn throughput(p: &Platform, access: Access, bytes: u64) -> f64 {
             last = last.max(io.read(begin, (address, bytes), PROBE, &mut memory));
         }
         if access != Access::Read {
-            last = last.max(io.write(begin, (address, bytes), PROBE, &mut memory).0);
+            last = last.max(write(&mut io, &mut memory, begin, (address, bytes)).0);
         }
     }
     (COUNT * bytes * 8) as f64 * 1e12 / (last - begin).as_f64()

@@ -98,6 +98,17 @@ impl MemorySystem {
         }
     }
 
+    /// Whether a core has written a line since the LLC has it: never where that is exclusive.
+    fn core_has_newer(&mut self, line: u64, t: Ps) -> bool {
+        if self.shared.exclusive() || self.others(DEVICE, line) == 0 {
+            return false;
+        }
+        match self.shared.device_reads {
+            DeviceReads::Share => self.take_from_others(DEVICE, line, false, t).dirty,
+            DeviceReads::Snapshot => self.private.iter().any(|p| p.is_dirty(line)),
+        }
+    }
+
     /// A device reads `length` bytes at `address`, its request arriving at `t`; returns when the last is there.
     pub fn dma_read(&mut self, (address, length): (u64, u64), t: Ps, by: DmaRequester) -> Ps {
         let mut done = t;
@@ -109,7 +120,10 @@ impl MemorySystem {
             let looked = at_bank + self.shared.device_latency(line);
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
-                let (arrives, state) = (looked.max(self.shared.llc.ready(at)), self.shared.llc.state(at));
+                let (mut arrives, state) = (looked.max(self.shared.llc.ready(at)), self.shared.llc.state(at));
+                if self.core_has_newer(line, t) {
+                    arrives += self.shared.snoop_latency;
+                }
                 done = done.max(arrives);
                 if by_llc && self.shared.taken_along(state, self.others(DEVICE, line) != 0) {
                     self.shared.crossbar.device_returns(arrives);
@@ -355,6 +369,34 @@ mod tests {
             let store = Cycles(1_000_000);
             let asks = m.store(0, ADDRESS, store).0 > store + m.clock.cycle_at_or_after(p.llc.latency.ps());
             assert_eq!(asks, !kept, "{reads:?}: it asks for the line again or not");
+        }
+    }
+
+    /// What a core has written again since is with it, whatever the LLC keeps of what was before.
+    #[test]
+    fn what_a_core_writes_again_is_read_from_it_again() {
+        for inclusion in [Inclusion::Exclusive, Inclusion::NonInclusive, Inclusion::Inclusive] {
+            let (_, mut p) = system(4);
+            p.llc.inclusion = inclusion;
+            let mut m = MemorySystem::new(&p, 2);
+            let (latency, snoop) = (p.llc.device_latency.ps(), p.llc.snoop_latency.ps());
+            let mut t = QUIET;
+            for _ in 0..3 {
+                let store = m.clock.cycle_at_or_after(t);
+                let asked = m.store(0, ADDRESS, store).0;
+                assert!(asked >= store + m.clock.cycle_at_or_after(p.llc.latency.ps()), "{inclusion:?}: it asks");
+                t += Ps::from_us(10);
+                assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency + snoop, "{inclusion:?}");
+                t += Ps::from_us(10);
+            }
+            let snoops = m.private_stats(1).snoop_hits;
+            for n in 1..=2 {
+                m.store(0, ADDRESS, m.clock.cycle_at_or_after(t));
+                t += Ps::from_us(10);
+                assert_eq!(m.load(1, ADDRESS, 0, m.clock.cycle_at_or_after(t)).1, Level::Snoop, "{inclusion:?}");
+                assert_eq!(m.private_stats(1).snoop_hits, snoops + n);
+                t += Ps::from_us(10);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::mshr::{LinePort, Mshrs};
 use super::prefetch::{Prefetcher, Wanted};
 use super::streaming::Streaming;
 use super::{Address, Level, MemorySystem, LINE};
-use crate::params::{CacheIndex, Inclusion, Platform};
+use crate::params::{CacheIndex, Platform};
 use crate::requester::CoreAccess;
 #[cfg(test)]
 use wiretime_base::Clock;
@@ -188,6 +188,12 @@ impl Private {
         Some(state)
     }
 
+    /// Whether the line is here, and newer than what is beyond.
+    pub fn is_dirty(&self, line: u64) -> bool {
+        let of = |cache: &Cache<Cycles>, place: Option<usize>| place.is_some_and(|at| cache.state(at) & DIRTY != 0);
+        of(&self.l2, self.l2.find(line)) || of(&self.l1d, self.find_l1d(line))
+    }
+
     /// Takes the line away; returns its state, of both caches together. The L1I is software's to keep coherent.
     pub fn give_up(&mut self, line: u64) -> Option<u8> {
         let (outer, inner) = (self.l2.remove(line), self.remove_l1d(line));
@@ -285,12 +291,11 @@ impl MemorySystem {
         self.clock.cycle_at_or_after(self.shared.snoop_latency)
     }
 
-    /// What a store waits for that has a shared copy.
-    fn permission(&self, i: usize, line: u64) -> Cycles {
-        match self.shared.inclusion {
-            Inclusion::MostlyExclusive => self.clock.cycle_at_or_after(self.shared.latency(i, line)),
-            _ => self.snoop_cycles(),
-        }
+    /// What a store waits for that has a shared copy: even where nobody else has one, the permission comes from the LLC's
+    /// directory.
+    fn permission(&self, i: usize, line: u64, others: bool) -> Cycles {
+        let snoop = if others { self.shared.snoop_latency } else { Ps::ZERO };
+        self.clock.cycle_at_or_after(self.shared.latency(i, line) + snoop)
     }
 
     /// A software prefetch for reading; nobody waits for it.
@@ -379,8 +384,8 @@ impl MemorySystem {
         if who == CoreAccess::Store {
             if state & EXCLUSIVE == 0 {
                 let now = self.clock.at(start);
-                self.take_from_others(i, line, true, now);
-                ready += self.permission(i, line);
+                let others = self.take_from_others(i, line, true, now).any;
+                ready += self.permission(i, line, others);
             }
             state = EXCLUSIVE | DIRTY;
             self.mark_owned(i, line);

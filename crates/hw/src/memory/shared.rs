@@ -176,7 +176,7 @@ impl LastLevel {
     }
 
     /// Whether a line in it leaves with the core that asks for it.
-    fn exclusive(&self) -> bool {
+    pub fn exclusive(&self) -> bool {
         matches!(self.inclusion, Inclusion::Exclusive | Inclusion::MostlyExclusive)
     }
 
@@ -222,7 +222,7 @@ impl MemorySystem {
         if let Some(at) = s.llc.touch(line) {
             let (arrives, old) = ((t + s.latency(i, line)).max(s.llc.ready(at)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
-            let shared = self.take_from_others(i, line, write, t).any;
+            let Copies { any: shared, dirty } = self.take_from_others(i, line, write, t);
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
             if !shared && who != CoreAccess::Fetch {
                 match self.shared.inclusion {
@@ -241,8 +241,10 @@ impl MemorySystem {
                     Inclusion::Inclusive | Inclusion::NonInclusive => {}
                 }
             }
-            let snoop = if shared && write { self.shared.snoop_latency } else { Ps::ZERO };
-            return (arrives + snoop, Level::Llc, state);
+            // Where a core has written since, the LLC's copy is old.
+            self.private[i].stats.snoop_hits += u64::from(dirty);
+            let snoop = if dirty || shared && write { self.shared.snoop_latency } else { Ps::ZERO };
+            return (arrives + snoop, if dirty { Level::Snoop } else { Level::Llc }, state);
         }
         *self.shared.counter(who, true) += 1;
         let copies = self.take_from_others(i, line, write, t);
@@ -344,8 +346,8 @@ impl MemorySystem {
             if others != 0 {
                 self.shared.contention.moves(line, t);
             }
-            if remove && self.shared.inclusion == Inclusion::MostlyExclusive {
-                // Copies were shared, and what was owed to memory behind them moves up.
+            if remove && self.shared.exclusive() {
+                // Copies were shared; the only one is the core's from now on, with what was owed to memory behind them.
                 self.shared.drop_line(line);
             }
         }

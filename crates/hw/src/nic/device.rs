@@ -105,8 +105,8 @@ pub trait Device {
         true
     }
 
-    /// The guest reads a BAR: any place, 1 to 64 bytes. What is not there reads as zeros.
-    fn read(&mut self, _place: Place, data: &mut [u8]) {
+    /// The guest reads a BAR, when devices have been simulated to `now`: any place, 1 to 64 bytes. What is not there reads as zeros.
+    fn read(&mut self, _place: Place, data: &mut [u8], _now: Ps) {
         data.fill(0);
     }
     /// The guest writes a BAR, trapped, now. What is a doorbell is deferred ([`Effects::defer`]), to be seen at its own time.

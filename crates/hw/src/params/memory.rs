@@ -349,7 +349,7 @@ impl Dram {
     #[must_use]
     pub fn burst(&self) -> wiretime_base::Ps {
         // 64 bytes in transfers of the bus width; MT/s are transfers a microsecond.
-        let transfers = crate::memory::LINE * 8 / u64::from(self.bus_width);
-        Ps((transfers.max(1) * 1_000_000).div_ceil(u64::from(self.transfer_rate)))
+        let transfers = (crate::memory::LINE * 8).div_ceil(u64::from(self.bus_width));
+        Ps((transfers * 1_000_000).div_ceil(u64::from(self.transfer_rate)))
     }
 }

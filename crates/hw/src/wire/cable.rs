@@ -122,7 +122,7 @@ impl Cable {
             pulls_end: Ps::MAX,
             line_limited: by_rate && rate.bits_per_second() as f64 > carried,
             end,
-            pacing: Pacing::new(&load, line),
+            pacing: Pacing::new(&load, BitRate::new(carried as u64).unwrap_or(line)),
             pace: Pace::Waits,
             load,
         })

@@ -211,6 +211,8 @@ pub struct Iperf {
     trips: (f64, u64),
     /// UDP: when the next datagram leaves, and its number.
     next_datagram: Ps,
+    /// The last datagram found no room before the line.
+    line_full: bool,
     number: u64,
     seen: (Seen, Seen),
     /// Frames that have arrived, and when they are taken.
@@ -243,6 +245,7 @@ impl Iperf {
             trip: None,
             trips: (0.0, 0),
             next_datagram: Ps::MAX,
+            line_full: false,
             number: 0,
             seen: Default::default(),
             arrived: VecDeque::new(),
@@ -340,7 +343,10 @@ impl Iperf {
             return self.taken_at;
         }
         let own = match self.stage {
-            Stage::Running if !self.spec.reverse && self.spec.protocol == Protocol::Udp => self.next_datagram,
+            // A datagram that found the line full waits until it takes frames again, which asks for work by itself.
+            Stage::Running if !self.spec.reverse && self.spec.protocol == Protocol::Udp && !self.line_full => {
+                self.next_datagram
+            }
             Stage::Ending(Some(at)) => at,
             _ => Ps::MAX,
         };
@@ -593,9 +599,10 @@ impl Iperf {
             data[8..16].copy_from_slice(&self.number.to_be_bytes());
             let sent = self.stack.send(stream, self.spec.port, &data[..self.spec.length as usize]);
             self.scratch = data;
+            self.line_full = !sent;
             if !sent {
                 self.number -= 1;
-                break; // the line is full
+                break;
             }
             self.report.sent += u64::from(self.spec.length);
             self.report.datagrams.0 += 1;

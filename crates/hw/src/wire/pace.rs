@@ -27,7 +27,7 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// As a load says, on a line of `line`.
+    /// As a load says, on a line that carries frames at `line`, gaps left out.
     pub fn new(load: &Load, line: BitRate) -> Self {
         let rate = (load.rate, load.mean_length());
         Self { arrivals: load.arrivals, clients: load.clients, rate, line, seed: load.seed }

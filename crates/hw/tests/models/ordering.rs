@@ -185,3 +185,34 @@ fn pieces_of_an_access_take_their_room_and_pipes() {
     chain.split = Split::WHOLE;
     assert!((added - turn(&p, &[chain]) - 1.0).abs() < 0.01, "{added}");
 }
+
+/// Eight times a store to a line of memory, and a load of it in a chain: what the store has is in the queue, and the load does not
+/// wait until the line is there. A load of another word of that line does.
+#[test]
+fn a_load_takes_what_a_store_still_holds() {
+    let mut p = platform();
+    p.core.system_read_drain = 2;
+    let [found, beside] = [0, 8].map(|apart| {
+        let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 1));
+        let (store, mut load) = (op(Class::Store), op(Class::Load));
+        load.reads(3).writes(3);
+        let ops = [store, load];
+        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+        for n in 0..8 {
+            let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind };
+            let line = 0x8000_0000 + n * 4096;
+            let accesses = [at(0, line, MemKind::Store), at(1, line + apart, MemKind::Load)];
+            core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
+        }
+        // Waits for all before it.
+        let ops = [op(Class::SystemRead), op(Class::Alu)];
+        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let block = BlockRef { paddr: 0x4000_0100, vaddr: 0x40_0100, quick: &quick, ops: &ops };
+        core.run(block, 0, ops.len(), &[], None, &mut memory, &mut Flat);
+        (core.stats().store_forwards, core.cycle())
+    });
+    assert_eq!((found.0, beside.0), (8, 0));
+    let memory = p.dram.controller_latency.ps().ns() * 3;
+    assert!(beside.1 .0 > found.1 .0 + 4 * memory, "{found:?} {beside:?}");
+}

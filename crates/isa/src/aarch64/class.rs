@@ -33,11 +33,7 @@ pub fn of(word: u32, name: &str, i: &Instruction) -> Class {
         "UMADDL" | "SMADDL" | "UMSUBL" | "SMSUBL" => Class::Mul,
         "UMULH" | "SMULH" => Class::MulWide,
         n if n.starts_with("CRC32") => Class::Crc,
-        n if n.starts_with("AES")
-            || n.starts_with("SHA")
-            || n.starts_with("PMULL")
-            || n.starts_with("SM") && vector =>
-        {
+        n if n.starts_with("AES") || is_sha(n) || n.starts_with("PMULL") || n.starts_with("SM") && vector => {
             if n.starts_with("SMULL")
                 || n.starts_with("SMLA")
                 || n.starts_with("SMLS")
@@ -190,6 +186,11 @@ pub fn no_destination(name: &str) -> bool {
     matches!(name, "CCMP" | "CCMN" | "FCMP" | "FCMPE" | "FCCMP" | "FCCMPE" | "RMIF" | "SETF8" | "SETF16")
 }
 
+/// The instructions of the secure hashes, and no halving add.
+fn is_sha(name: &str) -> bool {
+    ["SHA1", "SHA256", "SHA512"].iter().any(|hash| name.starts_with(hash))
+}
+
 /// Operand 0 is read as well as written.
 pub fn reads_destination(name: &str, first: &Operand, rest: &[Operand]) -> bool {
     if matches!(name, "MOVK" | "BFM") {
@@ -204,10 +205,13 @@ pub fn reads_destination(name: &str, first: &Operand, rest: &[Operand]) -> bool 
     if matches!(name, "ORR" | "BIC") && matches!(rest.first(), Some(Operand::ImmShift(..))) {
         return true;
     }
-    const ACCUMULATE: [&str; 15] =
-        ["MLA", "MLS", "MLAL", "MLSL", "DOT", "ABA", "PADAL", "SRA", "SRI", "SLI", "TBX", "BSL", "BIT", "BIF", "QDML"];
+    const ACCUMULATE: [&str; 12] =
+        ["MLA", "MLS", "MLAL", "MLSL", "DOT", "ABA", "PADAL", "SRA", "SRI", "SLI", "TBX", "QDML"];
+    if matches!(name, "BSL" | "BIT" | "BIF") {
+        return true;
+    }
     let narrows_high = name.ends_with('2') && (name.contains("XTN") || name.contains("HN") || name.contains("RN2"));
-    let crypto = matches!(name, "AESE" | "AESD") || name.starts_with("SHA");
+    let crypto = matches!(name, "AESE" | "AESD") || is_sha(name);
     narrows_high
         || crypto
         || (!is_scalar_vector(first) || name.starts_with("SQRDML")) && ACCUMULATE.iter().any(|a| name.contains(a))

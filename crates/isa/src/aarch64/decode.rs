@@ -300,6 +300,9 @@ mod tests {
         check(0x4e22_cc20, Class::FpFma, &[V, V + 1, V + 2], &[V]); // fmla v0.4s, v1.4s, v2.4s
         check(0x9e67_0020, Class::SimdTransfer, &[1], &[V]); // fmov d0, x1
         check(0x4e28_4820, Class::Crypto, &[V, V + 1], &[V]); // aese v0.16b, v1.16b
+        check(0x4ea2_0420, Class::Simd, &[V + 1, V + 2], &[V]); // shadd v0.4s, v1.4s, v2.4s
+        check(0x6e60_5820, Class::Simd, &[V + 1], &[V]); // rbit v0.16b, v1.16b
+        check(0x6ea2_1c20, Class::Simd, &[V, V + 1, V + 2], &[V]); // bit v0.16b, v1.16b, v2.16b
     }
 
     proptest! {

@@ -23,6 +23,7 @@ impl MemorySystem {
                 return (t + Cycles(1), Level::L1);
             }
             p.unrest += 1;
+            p.stats.hardware_prefetches_used += u64::from(state & PREFETCHED != 0);
             if state & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
                 if state & CONTENDED != 0 {
@@ -123,16 +124,14 @@ impl MemorySystem {
     /// A store to a line that others may share, `at` in the L1D.
     fn upgrade(&mut self, i: usize, at: usize, line: u64, t: Cycles) -> (Cycles, Level) {
         let now = self.clock.at(t);
-        let shared = self.take_from_others(i, line, true, now).any;
+        let others = self.take_from_others(i, line, true, now).any;
         let p = &mut self.private[i];
         let mut done = t + Cycles(1);
         let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
         p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
         done = done.max(p.l1d.ready(at));
         self.mark_owned(i, line);
-        // Even where nobody has it, the permission comes from the LLC's directory.
-        let wait = self.shared.latency(i, line) + if shared { self.shared.snoop_latency } else { Ps::ZERO };
-        (done + self.clock.cycle_at_or_after(wait), Level::Snoop)
+        (done + self.permission(i, line, others), Level::Snoop)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a receiving NIC finds out about a frame: its protocols, and whether their checksums hold.
 //!
-//! Left out: VLAN tags, IPv6 extension headers, fragments (all told as "no transport").
+//! VLAN tags, up to two, are looked through. Left out: IPv6 extension headers, fragments (both told as "no transport").
 
 /// Network protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,13 +48,30 @@ pub struct Layout {
     pub l3: L3,
     /// Transport protocol.
     pub l4: L4,
+    /// First byte of the network header, behind the tags.
+    pub network: usize,
     /// First byte of the transport header.
     pub transport: usize,
     /// One past the network payload, as the network header says and the frame holds.
     pub end: usize,
 }
 
+impl Layout {
+    /// Where the network header's addresses are, source before destination; empty without one.
+    #[must_use]
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        let (from, each) = match self.l3 {
+            L3::None => (0, 0),
+            L3::V4 => (12, 4),
+            L3::V6 => (8, 16),
+        };
+        self.network + from..self.network + from + 2 * each
+    }
+}
+
 const ETHERNET: usize = 14;
+/// Types of VLAN tags, of customers and of providers.
+const TAGS: [usize; 2] = [0x8100, 0x88a8];
 
 fn half(f: &[u8], at: usize) -> usize {
     f.get(at..at + 2).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
@@ -68,26 +85,32 @@ pub fn layout(f: &[u8]) -> Layout {
         17 => L4::Udp,
         _ => L4::None,
     };
-    match half(f, 12) {
-        0x0800 if f.len() >= ETHERNET + 20 => {
-            let header = usize::from(f[ETHERNET] & 0xf) * 4;
-            let total = half(f, 16);
-            let end = ETHERNET + total;
-            let sound = f[ETHERNET] >> 4 == 4 && header >= 20 && total >= header && end <= f.len();
+    let mut network = ETHERNET;
+    while network < ETHERNET + 8 && TAGS.contains(&half(f, network - 2)) {
+        network += 4;
+    }
+    let nothing = Layout { network, ..Layout::default() };
+    let Some(ip) = f.get(network..) else { return nothing };
+    match half(f, network - 2) {
+        0x0800 if ip.len() >= 20 => {
+            let header = usize::from(ip[0] & 0xf) * 4;
+            let total = half(ip, 2);
+            let sound = ip[0] >> 4 == 4 && header >= 20 && total >= header && total <= ip.len();
             if !sound {
-                return Layout::default();
+                return nothing;
             }
-            let fragment = half(f, 20) & 0x3fff != 0;
-            Layout { l3: L3::V4, l4: if fragment { L4::None } else { l4(f[23]) }, transport: ETHERNET + header, end }
+            let fragment = half(ip, 6) & 0x3fff != 0;
+            let l4 = if fragment { L4::None } else { l4(ip[9]) };
+            Layout { l3: L3::V4, l4, network, transport: network + header, end: network + total }
         }
-        0x86dd if f.len() >= ETHERNET + 40 => {
-            let end = ETHERNET + 40 + half(f, 18);
-            if f[ETHERNET] >> 4 != 6 || end > f.len() {
-                return Layout::default();
+        0x86dd if ip.len() >= 40 => {
+            let total = 40 + half(ip, 4);
+            if ip[0] >> 4 != 6 || total > ip.len() {
+                return nothing;
             }
-            Layout { l3: L3::V6, l4: l4(f[20]), transport: ETHERNET + 40, end }
+            Layout { l3: L3::V6, l4: l4(ip[6]), network, transport: network + 40, end: network + total }
         }
-        _ => Layout::default(),
+        _ => nothing,
     }
 }
 
@@ -113,11 +136,10 @@ pub fn sum(data: &[u8], seed: u16) -> u16 {
 /// The sum of the pseudo-header of a frame's transport of so many bytes.
 #[must_use]
 pub fn pseudo(f: &[u8], l: &Layout, length: u32) -> u16 {
-    let addresses = match l.l3 {
-        L3::None => return 0,
-        L3::V4 => f.get(26..34),
-        L3::V6 => f.get(22..54),
-    };
+    if l.l3 == L3::None {
+        return 0;
+    }
+    let addresses = f.get(l.addresses());
     let protocol = match l.l4 {
         L4::Tcp => 6,
         L4::Udp => 17,
@@ -135,7 +157,7 @@ pub fn check(f: &[u8]) -> Checks {
     let mut c = Checks { l3: l.l3, l4: l.l4, ..Checks::default() };
     match l.l3 {
         L3::None => return c,
-        L3::V4 => c.l3_bad = sum(&f[ETHERNET..l.transport], 0) != 0xffff,
+        L3::V4 => c.l3_bad = sum(&f[l.network..l.transport], 0) != 0xffff,
         L3::V6 => {}
     }
     let length = l.end - l.transport;
@@ -194,6 +216,28 @@ mod tests {
             assert!(check(&out).l4_bad);
             out[22] ^= 1;
             assert!(check(&out).l3_bad);
+        }
+    }
+
+    /// One tag or two in front of what it is without: the same, further behind.
+    #[test]
+    fn tags_are_looked_through() {
+        let f = udp(80);
+        let (bare, seen) = (layout(&f), check(&f));
+        for tags in 1..=3usize {
+            let mut tagged = f.clone();
+            (0..tags)
+                .for_each(|n| drop(tagged.splice(12..12, [0x81 + 7 * u8::from(n > 0), 0xa8 * u8::from(n > 0), 0, 7])));
+            let l = layout(&tagged);
+            if tags > 2 {
+                assert_eq!(l.l3, L3::None);
+                continue;
+            }
+            let by = 4 * tags;
+            let network = bare.network + by;
+            assert_eq!(l, Layout { network, transport: bare.transport + by, end: bare.end + by, ..bare });
+            assert_eq!(&tagged[l.addresses()], &f[bare.addresses()]);
+            assert_eq!(check(&tagged), seen);
         }
     }
 

@@ -570,12 +570,6 @@ impl Ledger {
         Counts::from_fates(&n)
     }
 
-    /// Whether packets of the cohort are still under way.
-    #[must_use]
-    pub fn cohort_undecided(&self) -> bool {
-        self.all(Which::Cohort).undecided() > 0
-    }
-
     /// Whether the program is a forwarder.
     #[must_use]
     pub fn forwards(&self) -> bool {
@@ -721,7 +715,7 @@ mod tests {
         assert_eq!((c.offered, c.forwarded, c.core_drop, c.host_drop, c.in_rx_fifo), (4, 1, 1, 1, 1));
         assert_eq!(l.port(0, Which::Total), Counts::default());
         assert_eq!(l.queues(1, Which::Cohort, 4)[3].host_drop, 1);
-        assert!(l.cohort_undecided());
+        assert!(l.all(Which::Cohort).undecided() > 0);
         let mut model = ModelCounters {
             arrived: 4,
             fifo_packets: 1,

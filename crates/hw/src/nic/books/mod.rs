@@ -90,6 +90,8 @@ pub struct Books {
     pub journeys: Journeys,
     /// The cohort: packets that leave in this time.
     pub cohort: std::ops::Range<Ps>,
+    /// Whether the time at which packets come back means something.
+    timed: bool,
     /// Frames that came back, by the port whose generator sent them, whatever became of the cohort.
     pub returned: Vec<u64>,
     /// Bytes of the cohort, and of those that came back, by that port.
@@ -131,6 +133,7 @@ impl Books {
             sink,
             journeys: Journeys::default(),
             cohort: Ps::ZERO..Ps::ZERO,
+            timed: true,
             returned: vec![0; ports],
             cohort_bytes: vec![0; ports],
             cohort_returned_bytes: vec![0; ports],
@@ -382,23 +385,34 @@ impl Books {
         self.unbroken[port] = (id, if id == last.wrapping_add(1) { run + 1 } else { 1 });
         let departed = probe.map(|p| p.departed).or(journey.map(|j| j.0));
         if let Some(departed) = departed.filter(|d| self.cohort.contains(d)) {
-            let latency = t - departed;
-            self.sink.latencies.record(latency);
-            if let Some(queue) = origin.and_then(|(_, q)| self.queues[port].get_mut(usize::from(q))) {
-                queue.record(latency);
-            }
-            if let Some((_, flow)) = journey {
-                let f = self.flow(port, flow);
-                f.answered += 1;
-                f.latency_sum += latency;
-                f.latency_max = f.latency_max.max(latency);
-            }
             self.cohort_returned_bytes[port] += bytes;
-            if carried.is_some() {
-                self.journeys.ends(id, t);
+            if self.timed {
+                self.took(port, t - departed, origin.map(|o| o.1), journey.map(|j| j.1));
+                if carried.is_some() {
+                    self.journeys.ends(id, t);
+                }
             }
         }
         Came::Answer(port, id)
+    }
+
+    /// A packet of the cohort has come back: of this queue, if it is known, and of this flow.
+    fn took(&mut self, port: usize, latency: Ps, queue: Option<u16>, flow: Option<u32>) {
+        self.sink.latencies.record(latency);
+        if let Some(queue) = queue.and_then(|q| self.queues[port].get_mut(usize::from(q))) {
+            queue.record(latency);
+        }
+        if let Some(flow) = flow {
+            let f = self.flow(port, flow);
+            f.answered += 1;
+            f.latency_sum += latency;
+            f.latency_max = f.latency_max.max(latency);
+        }
+    }
+
+    /// From here on software is not timed: what comes back is, but not when.
+    pub fn end_of_timing(&mut self) {
+        self.timed = false;
     }
 
     /// Counts of all ports' packets.

@@ -370,7 +370,7 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     }
 
     fn read(&mut self, place: Place, data: &mut [u8]) {
-        self.device.read(place, data);
+        self.device.read(place, data, self.now);
     }
     fn write(&mut self, place: Place, data: &[u8]) {
         self.device.write(place, data, &mut effects!(self));

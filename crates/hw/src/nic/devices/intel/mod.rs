@@ -168,7 +168,7 @@ impl<C: Controller> Device for Intel<C> {
             })
     }
 
-    fn read(&mut self, place: Place, data: &mut [u8]) {
+    fn read(&mut self, place: Place, data: &mut [u8], _now: Ps) {
         if place.bar == 0 {
             self.registers.read_bytes(place.offset, data);
         }

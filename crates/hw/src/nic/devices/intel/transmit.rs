@@ -89,12 +89,12 @@ impl Transmit {
         }
     }
 
-    /// Forgets everything but frames already on the wire.
+    /// Forgets everything, frames already on the wire too: nobody is told when they have left.
     pub fn reset(&mut self) {
         self.queues.iter_mut().for_each(TxQueue::disable);
         self.turns.clear();
         self.reading.clear();
-        self.fifo_used = self.on_wire;
+        (self.fifo_used, self.on_wire) = (0, 0);
     }
 
     /// Whether `bytes` more of a queue's packet fit the FIFO. A packet that is larger than all of it goes when it has it to

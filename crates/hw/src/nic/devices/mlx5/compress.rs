@@ -210,7 +210,7 @@ impl Mlx5 {
         };
         place(&mut title, COUNT, &(count as u32).to_be_bytes());
         title[ENTRY - 1] = title[ENTRY - 1] & 0xf2 | TITLE | cq.turn(first);
-        cq.produce(count as u32);
+        cq.produce(t, count as u32);
         // Neither is there without the other: DPDK looks at four entries at once, and the last byte of a list, the length of
         // a packet, can say what a title's does.
         let (_, visible) = io.write_both(t, [(list_at, &list[..count * 8]), (title_at, &title)], purpose);

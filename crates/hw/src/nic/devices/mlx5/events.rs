@@ -48,7 +48,7 @@ impl Mlx5 {
         let cq = self.objects.cqs.get_mut(number)?;
         let at = cq.produced;
         entry[ENTRY - 1] = entry[ENTRY - 1] & 0xfe | cq.turn(at);
-        cq.produce(1);
+        cq.produce(t, 1);
         let (index, address) = cq.slot(at);
         let (_, visible) = io.write(t, address?, entry, purpose);
         self.report(t, number, io);
@@ -63,20 +63,22 @@ impl Mlx5 {
         if waits == 0 || waits > 0x7f_ffff {
             return;
         }
-        let now = cq.period == Ps::ZERO || cq.count != 0 && cq.unreported >= cq.count;
-        if now {
+        let due = cq.event_due();
+        if cq.period == Ps::ZERO || cq.count != 0 && cq.unreported >= cq.count || due <= t {
             self.raise(t, number, io);
-        } else if !cq.timing || cq.restarts {
-            cq.timing = true;
+        } else if cq.due != Some(due) {
+            cq.due = Some(due);
             cq.timer = cq.timer.wrapping_add(1);
-            io.at(t + cq.period, Due::Period { cq: number, timer: cq.timer });
+            io.at(due, Due::Period { cq: number, timer: cq.timer });
         }
     }
 
     /// A completion queue's time is over.
     pub(super) fn period_ends<G: GuestMemory>(&mut self, t: Ps, number: u32, timer: u32, io: &mut Io<'_, Due, G>) {
-        let Some(cq) = self.objects.cqs.get_mut(number).filter(|cq| cq.timer == timer && cq.timing) else { return };
-        cq.timing = false;
+        let Some(cq) = self.objects.cqs.get_mut(number).filter(|cq| cq.timer == timer && cq.due.is_some()) else {
+            return;
+        };
+        cq.due = None;
         let waits = cq.armed.is_some_and(|armed| cq.produced != armed);
         if waits {
             self.raise(t, number, io);
@@ -85,7 +87,7 @@ impl Mlx5 {
 
     fn raise<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
         let Some(cq) = self.objects.cqs.get_mut(number) else { return };
-        (cq.armed, cq.unreported, cq.timing) = (None, 0, false);
+        (cq.armed, cq.unreported, cq.due, cq.last_event) = (None, 0, None, t);
         let eq = cq.eq;
         let mut data = [0; 28];
         place(&mut data, 24, &number.to_be_bytes());

@@ -8,6 +8,7 @@ use super::compress::{Session, Tells};
 use super::events::own;
 use super::fields::{double, get, half, number, place, put, word};
 use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, Tir};
+use super::registers::{BROADCAST, MULTICAST, UNICAST};
 use super::steering::Refused;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
@@ -222,12 +223,12 @@ impl Mlx5 {
                 Status::Ok
             }
             op::QUERY_VPORT_COUNTER => {
-                let c = self.port.counters;
-                let (unicast, bytes) = (c.received - c.multicast.min(c.received), c.received_bytes);
-                for (at, value) in
-                    [(0x90, unicast), (0x98, bytes), (0xa0, c.sent), (0xa8, c.sent_bytes), (0xb0, c.multicast)]
-                {
-                    place(output, at, &value.to_be_bytes());
+                let c = &self.port.counters;
+                for (at, class) in [(0x70, BROADCAST), (0x90, UNICAST), (0xb0, MULTICAST)] {
+                    let values = [c.taken.of(class), c.sent.of(class)];
+                    for (i, value) in values.as_flattened().iter().enumerate() {
+                        place(output, at + 8 * i, &value.to_be_bytes());
+                    }
                 }
                 Status::Ok
             }

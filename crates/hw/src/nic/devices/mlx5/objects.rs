@@ -262,13 +262,17 @@ pub struct Cq {
     pub produced: u32,
     /// Software wants to hear of what comes behind this.
     pub armed: Option<u32>,
-    /// Moderation: an event at so many completions, or so long after the first (or, `last`, the last) of them.
+    /// Moderation: an event at so many completions, or so long after the last event; or, where it restarts, after the last
+    /// completion (NVIDIA's headers, of `cq_period_mode`: "timer restarts upon event generation", "upon completion generation").
     pub count: u16,
     pub period: Ps,
     pub restarts: bool,
     pub unreported: u16,
+    pub last_event: Ps,
+    pub last_completion: Ps,
     pub timer: u32,
-    pub timing: bool,
+    /// When the event is due that has been put off.
+    pub due: Option<Ps>,
     /// Completions that share an entry, where software takes such.
     pub session: Option<Box<Session>>,
 }
@@ -289,8 +293,15 @@ impl Cq {
         (n >> self.ring.log & 1) as u8
     }
 
-    /// So many entries more are written.
-    pub fn produce(&mut self, count: u32) {
+    /// When an event may tell of what is there, if no more comes.
+    #[must_use]
+    pub fn event_due(&self) -> Ps {
+        self.period + if self.restarts { self.last_completion } else { self.last_event }
+    }
+
+    /// So many entries more are written at `t`.
+    pub fn produce(&mut self, t: Ps, count: u32) {
+        self.last_completion = self.last_completion.max(t);
         self.produced = self.produced.wrapping_add(count) & 0xff_ffff;
         self.unreported = self.unreported.saturating_add(count as u16);
     }
@@ -422,6 +433,11 @@ pub struct Tir {
     pub table: Option<u32>,
     pub hash: crate::nic::blocks::toeplitz::Toeplitz,
     pub hashes: bool,
+    /// All bytes of the input by exclusive or, inverted, instead of Toeplitz's.
+    pub xor: bool,
+    /// Both directions of a flow hash alike: of source and destination are hashed their or and their exclusive or. Linux asks
+    /// for it (`ethtool -x`: symmetric-or-xor), DPDK does not unless a rule does.
+    pub symmetric: bool,
     pub selector: u32,
 }
 
@@ -437,9 +453,20 @@ impl Tir {
             queue: number(c, 0x1c),
             table: (get(c, 32, 4) == 1).then(|| number(c, 0x20)),
             hash: crate::nic::blocks::toeplitz::Toeplitz::new(&key),
-            hashes: get(c, 288, 4) == 2,
+            hashes: matches!(get(c, 288, 4), 1 | 2),
+            xor: get(c, 288, 4) == 1,
+            symmetric: get(c, 256, 1) == 1,
             selector: word(c, 0x50),
         }
+    }
+
+    /// The hash of an input.
+    #[must_use]
+    pub fn hash_of(&self, input: &[u8]) -> u32 {
+        if self.xor {
+            return u32::from(!input.iter().fold(0, |x, byte| x ^ byte));
+        }
+        self.hash.hash(input)
     }
 }
 

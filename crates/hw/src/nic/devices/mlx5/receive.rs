@@ -37,28 +37,30 @@ pub struct Stored {
 fn hash_input(tir: &Tir, f: &[u8], input: &mut [u8; 36]) -> (usize, u8) {
     let (l, s) = (checks::layout(f), tir.selector);
     let mut length = 0;
-    let mut add = |bytes: Option<&[u8]>| {
-        let bytes = bytes.unwrap_or_default();
-        if length + bytes.len() <= input.len() {
-            input[length..length + bytes.len()].copy_from_slice(bytes);
-            length += bytes.len();
+    // The halves of a pair that are hashed; of both, where it is symmetric, what either way is the same.
+    let mut add = |pair: std::ops::Range<usize>, source: bool, destination: bool| {
+        let (from, half) = (length, pair.len() / 2);
+        let Some(bytes) = f.get(pair).filter(|b| length + b.len() <= input.len()) else { return };
+        for (bytes, wanted) in bytes.chunks_exact(half.max(1)).zip([source, destination]) {
+            if wanted {
+                input[length..length + half].copy_from_slice(bytes);
+                length += half;
+            }
+        }
+        if tir.symmetric && source && destination {
+            for i in from..from + half {
+                (input[i], input[i + half]) = (input[i] | input[i + half], input[i] ^ input[i + half]);
+            }
         }
     };
     let mut kind = 0;
-    let (source, destination) = match l.l3 {
-        L3::V4 => (26..30, 30..34),
-        L3::V6 => (22..38, 38..54),
-        L3::None => return (0, 0),
-    };
+    if l.l3 == L3::None {
+        return (0, 0);
+    }
     if s & (SOURCE | DESTINATION) != 0 {
         kind |= if l.l3 == L3::V4 { 1 << 2 } else { 2 << 2 };
     }
-    if s & SOURCE != 0 {
-        add(f.get(source));
-    }
-    if s & DESTINATION != 0 {
-        add(f.get(destination));
-    }
+    add(l.addresses(), s & SOURCE != 0, s & DESTINATION != 0);
     let ports = match l.l4 {
         L4::Tcp => 1,
         L4::Udp => 2,
@@ -66,12 +68,7 @@ fn hash_input(tir: &Tir, f: &[u8], input: &mut [u8; 36]) -> (usize, u8) {
     };
     if ports != 0 && s & (SOURCE_PORT | DESTINATION_PORT) != 0 {
         kind |= ports << 6;
-        if s & SOURCE_PORT != 0 {
-            add(f.get(l.transport..l.transport + 2));
-        }
-        if s & DESTINATION_PORT != 0 {
-            add(f.get(l.transport + 2..l.transport + 4));
-        }
+        add(l.transport..l.transport + 4, s & SOURCE_PORT != 0, s & DESTINATION_PORT != 0);
     }
     (length, kind)
 }
@@ -97,7 +94,7 @@ impl Mlx5 {
         if tir.hashes {
             let mut input = [0; 36];
             let (length, kind) = hash_input(tir, f, &mut input);
-            (hash, hashed) = (tir.hash.hash(&input[..length]), kind);
+            (hash, hashed) = (tir.hash_of(&input[..length]), kind);
         }
         let queue = match tir.table {
             Some(table) => {
@@ -115,9 +112,11 @@ impl Mlx5 {
         let now = io.now;
         // Others wait in the buffer: their bytes are still wanted.
         let f = io.mac.headers(packet);
-        self.port.counters.received += 1;
-        self.port.counters.received_bytes += u64::from(packet.length);
-        self.port.counters.multicast += u64::from(f.first().is_some_and(|b| b & 1 != 0));
+        let length = u64::from(packet.length);
+        let counters = &mut self.port.counters;
+        counters.received.count(f, length);
+        let mut taken = counters.taken;
+        taken.count(f, length);
         let Some((table, stored)) = self.receiver(packet, f) else {
             self.steered_nowhere += 1;
             io.note(Notice::Filtered(*packet));
@@ -136,6 +135,7 @@ impl Mlx5 {
             io.note(Notice::Refused { packet: *packet, queue: lane, why });
             return false;
         }
+        self.port.counters.taken = taken;
         self.buffer.push(now, packet.length.into(), stored);
         io.note(Notice::Stored { packet: *packet, queue: lane, fifo: self.buffer.used() });
         self.receive(io);
@@ -414,7 +414,8 @@ impl Mlx5 {
         for &(address, bytes) in &self.pieces {
             let part = done..done + bytes as usize;
             done = part.end;
-            (left, _) = io.write_frame(begin, address, (&stored.packet, part), purpose(Moves::Payload));
+            let (last, _) = io.write_frame(begin, address, (&stored.packet, part), purpose(Moves::Payload));
+            left = left.max(last);
         }
         let buffer = self.pieces.first().map_or(0, |p| p.0);
         let queue = self.lane_of(number);
@@ -423,7 +424,7 @@ impl Mlx5 {
         let f = io.mac.frame(&stored.packet);
         place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
         entry[0x10] = stored.hashed;
-        place(&mut entry, 0x14, &checks::sum(f.get(14..).unwrap_or_default(), 0).to_be_bytes());
+        place(&mut entry, 0x14, &checks::sum(f.get(checks::layout(f).network..).unwrap_or_default(), 0).to_be_bytes());
         place(&mut entry, 0x18, &number.to_be_bytes());
         entry[0x1c..0x1e].copy_from_slice(&found(f));
         place(&mut entry, 0x2c, &count.to_be_bytes());
@@ -475,3 +476,65 @@ impl Mlx5 {
 
 /// From one look at a queue that has never had a request to the next.
 const FIRST_LOOKS: Ps = Ps::from_us(5);
+
+#[cfg(test)]
+mod tests {
+    use super::super::objects::Cq;
+    use super::*;
+
+    /// A UDP datagram between these addresses and ports.
+    fn udp(source: (u8, u16), destination: (u8, u16)) -> Vec<u8> {
+        let mut f = vec![0; 60];
+        f[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (f[17], f[23]) = (46, 17);
+        f[26..34].copy_from_slice(&[10, 0, 0, source.0, 10, 0, 0, destination.0]);
+        f[34..36].copy_from_slice(&source.1.to_be_bytes());
+        f[36..38].copy_from_slice(&destination.1.to_be_bytes());
+        f
+    }
+
+    /// A receiver that hashes addresses and ports so.
+    fn tir(function: u8, symmetric: bool) -> Tir {
+        let mut c = [0; 0x54];
+        (0..40).for_each(|i| c[0x28 + i] = (i * 37 + 11) as u8);
+        (c[0x20], c[0x24]) = (u8::from(symmetric) << 7, function << 4);
+        c[0x50..].copy_from_slice(&(SOURCE | DESTINATION | SOURCE_PORT | DESTINATION_PORT).to_be_bytes());
+        Tir::of(&c)
+    }
+
+    fn hash(tir: &Tir, f: &[u8]) -> (u32, u8) {
+        let mut input = [0; 36];
+        let (length, kind) = hash_input(tir, f, &mut input);
+        (tir.hash_of(&input[..length]), kind)
+    }
+
+    #[test]
+    fn a_symmetric_hash_is_of_or_and_exclusive_or() {
+        let (there, back) = (udp((1, 1000), (6, 53)), udp((6, 53), (1, 1000)));
+        let plain = tir(2, false);
+        assert_ne!(hash(&plain, &there), hash(&plain, &back));
+        let symmetric = tir(2, true);
+        assert_eq!(hash(&symmetric, &there), hash(&symmetric, &back));
+        let input = [10, 0, 0, 7, 0, 0, 0, 7, 3, 0xfd, 3, 0xdd];
+        assert_eq!(hash(&symmetric, &there), (symmetric.hash.hash(&input), 1 << 2 | 2 << 6));
+        let mut tagged = there.clone();
+        drop(tagged.splice(12..12, [0x81, 0, 0, 5]));
+        assert_eq!(hash(&plain, &tagged), hash(&plain, &there), "behind a tag the same");
+    }
+
+    #[test]
+    fn the_other_function_is_an_inverted_exclusive_or_of_all_bytes() {
+        let f = udp((1, 0x0102), (6, 0x0408));
+        assert_eq!(hash(&tir(1, false), &f).0, u32::from(!8u8));
+    }
+
+    /// From the last event on, or from the last completion on.
+    #[test]
+    fn events_are_due_a_period_behind_one_or_the_other() {
+        for (restarts, due) in [(false, 13), (true, 28)] {
+            let mut cq = Cq { period: Ps::from_us(8), restarts, last_event: Ps::from_us(5), ..Cq::default() };
+            cq.produce(Ps::from_us(20), 1);
+            assert_eq!(cq.event_due(), Ps::from_us(due));
+        }
+    }
+}

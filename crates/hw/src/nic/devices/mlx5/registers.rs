@@ -21,16 +21,49 @@ const MTU: u16 = 1522;
 const KEPT: usize = 64;
 const LONGEST: usize = 1024;
 
+/// Frames, and their bytes with the FCS: to one, to many, to all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    frames: [u64; 3],
+    bytes: [u64; 3],
+}
+
+impl Traffic {
+    /// One more frame.
+    pub fn count(&mut self, frame: &[u8], bytes: u64) {
+        let class = match frame.get(..6) {
+            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => 2,
+            _ => frame.first().map_or(0, |first| usize::from(first & 1)),
+        };
+        self.frames[class] += 1;
+        self.bytes[class] += bytes;
+    }
+
+    /// Of a class, frames and bytes.
+    #[must_use]
+    pub fn of(&self, class: usize) -> [u64; 2] {
+        [self.frames[class], self.bytes[class]]
+    }
+
+    fn all(&self) -> [u64; 2] {
+        [self.frames.iter().sum(), self.bytes.iter().sum()]
+    }
+}
+
+/// Classes of [`Traffic`].
+pub const UNICAST: usize = 0;
+pub const MULTICAST: usize = 1;
+pub const BROADCAST: usize = 2;
+
 /// Frames and bytes of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortCounters {
-    pub received: u64,
-    pub received_bytes: u64,
-    pub sent: u64,
-    pub sent_bytes: u64,
+    pub received: Traffic,
+    pub sent: Traffic,
+    /// Received, and taken into the packet buffer for a queue.
+    pub taken: Traffic,
     /// Refused for want of room in the packet buffer.
     pub discarded: u64,
-    pub multicast: u64,
 }
 
 /// See the module.
@@ -107,29 +140,35 @@ impl PortRegisters {
     /// Port counters, of the group that the register asks for; 64 bits, in a body behind eight bytes.
     fn count(&self, body: &mut [u8]) {
         let c = &self.counters;
+        let ([received, received_bytes], [sent, sent_bytes]) = (c.received.all(), c.sent.all());
+        let (to_us, out) = (&c.received.frames, &c.sent.frames);
         let group = body.get(3).map_or(0, |b| b & 0x3f);
         let list: &[(usize, u64)] = match group {
+            // IEEE 802.3
             0 => &[
-                (0x00, c.sent),
-                (0x08, c.received),
-                (0x20, c.sent_bytes),
-                (0x28, c.received_bytes),
-                (0x38, c.multicast),
+                (0x00, sent),
+                (0x08, received),
+                (0x20, sent_bytes),
+                (0x28, received_bytes),
+                (0x30, out[MULTICAST]),
+                (0x38, out[BROADCAST]),
+                (0x40, to_us[MULTICAST]),
+                (0x48, to_us[BROADCAST]),
             ],
+            // RFC 2863
             1 => &[
-                (0x00, c.received_bytes),
-                (0x08, c.received - c.multicast.min(c.received)),
+                (0x00, received_bytes),
+                (0x08, to_us[UNICAST]),
                 (0x10, c.discarded),
-                (0x28, c.sent_bytes),
-                (0x30, c.sent),
+                (0x28, sent_bytes),
+                (0x30, out[UNICAST]),
+                (0x48, to_us[MULTICAST]),
+                (0x50, to_us[BROADCAST]),
+                (0x58, out[MULTICAST]),
+                (0x60, out[BROADCAST]),
             ],
-            0x10 => &[
-                (0x00, c.received_bytes),
-                (0x20, c.received),
-                (0x28, c.sent_bytes),
-                (0x48, c.sent),
-                (0x78, c.discarded),
-            ],
+            // of a priority
+            0x10 => &[(0x00, received_bytes), (0x20, received), (0x28, sent_bytes), (0x48, sent), (0x78, c.discarded)],
             _ => &[],
         };
         // Of priorities only the first carries anything.
@@ -165,15 +204,25 @@ mod tests {
     #[test]
     fn counters_and_what_is_only_kept() {
         let mut r = PortRegisters::new(200);
-        r.counters =
-            PortCounters { received: 7, received_bytes: 700, sent: 3, discarded: 2, ..PortCounters::default() };
+        (0..5).for_each(|_| r.counters.received.count(&[2; 60], 64));
+        r.counters.received.count(&[1; 60], 100);
+        r.counters.received.count(&[0xff; 60], 164);
+        (0..3).for_each(|_| r.counters.sent.count(&[0xff; 60], 64));
+        r.counters.discarded = 2;
         let mut body = [0; 256];
         let mut ask = [0; 8];
         r.access(PPCNT, false, &ask, &mut body);
         assert_eq!((double(&body, 8), double(&body, 16)), (3, 7));
+        assert_eq!((double(&body, 0x28), double(&body, 0x30)), (192, 584), "bytes out and in");
+        assert_eq!(
+            [0x38, 0x40, 0x48, 0x50].map(|at| double(&body, at)),
+            [0, 3, 1, 1],
+            "to many and to all, out and in"
+        );
         ask[3] = 1;
         r.access(PPCNT, false, &ask, &mut body);
         assert_eq!(double(&body, 24), 2, "rx_discards_phy");
+        assert_eq!([0x10, 0x38, 0x50, 0x58, 0x68].map(|at| double(&body, at)), [5, 0, 1, 1, 3]);
         r.access(0x9999, true, &[1, 2, 3], &mut body);
         let mut short = [0; 2];
         r.access(0x9999, false, &[], &mut short);

@@ -2,7 +2,7 @@
 //! they point to is read, packets in flight being limited by card and packet rate by queue; frames are completed (checksums,
 //! segments) and go to the wire; where a request wants it a completion follows.
 //!
-//! Left out: requests written whole to the doorbell page (BlueFlame), rate limits, VLAN insertion, inner headers, copies back to
+//! Left out: requests written whole to the doorbell page (BlueFlame), rate limits, inner headers, copies back to
 //! the host.
 
 use super::events::{ENTRY, SENT};
@@ -15,6 +15,7 @@ use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
 use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
 use crate::requester::{Moves, Purpose, Side, UNNAMED};
+use crate::wire::FCS;
 use wiretime_base::Ps;
 
 /// Bytes of a block, and the most that a request has of them.
@@ -28,6 +29,8 @@ const SEND_SEGMENTS: u8 = 0x0e;
 const MODIFY_KEY: u8 = 0x25;
 const SEND_PACKETS: u8 = 0x29;
 
+/// In a request's Ethernet segment, where the length of inline headers else stands: a VLAN tag is put in.
+const INSERTS_TAG: u16 = 1 << 15;
 /// Checksums to insert.
 const SUM_L3: u8 = 0x40;
 const SUM_L4: u8 = 0x80;
@@ -44,6 +47,8 @@ pub struct Work {
     inline: Vec<u8>,
     sums: u8,
     segment_size: u16,
+    /// Put in behind the addresses.
+    tag: Option<[u8; 2]>,
     /// The request ends with it: its number and what it asked for, and whether software wants to know.
     ends: Option<(u16, u8)>,
     signals: bool,
@@ -163,15 +168,16 @@ impl Mlx5 {
         let Some(sq) = self.objects.sqs.get(queue) else { return };
         let (cq, epoch, rung) = (sq.cq, sq.epoch, sq.rung);
         let signals = w[11] & 0xc >= 8;
+        let tag = (half(w, 28) & INSERTS_TAG != 0).then(|| half(w, 30).to_be_bytes());
         match opcode {
             SEND | SEND_SEGMENTS => {
                 let mut work = self.spare.pop().unwrap_or_default();
                 (work.queue, work.epoch, work.rung) = (queue, epoch, rung);
-                work.sums = w.get(20).copied().unwrap_or(0);
+                (work.sums, work.tag) = (w.get(20).copied().unwrap_or(0), tag);
                 work.segment_size = if opcode == SEND_SEGMENTS { half(w, 22) & 0x3fff } else { 0 };
                 let header = usize::from(half(w, 28));
                 let mut at = 32;
-                if header != 0 && header & 0x8000 == 0 {
+                if header != 0 && tag.is_none() {
                     work.inline.extend_from_slice(w.get(30..30 + header).unwrap_or_default());
                     at = 16 + (14 + header).next_multiple_of(16);
                 }
@@ -185,7 +191,7 @@ impl Mlx5 {
                 let before = sq.work.len();
                 while let Some(part) = w.get(at..at + 16) {
                     let mut work = self.spare.pop().unwrap_or_default();
-                    (work.queue, work.epoch, work.rung, work.sums) = (queue, epoch, rung, sums);
+                    (work.queue, work.epoch, work.rung, work.sums, work.tag) = (queue, epoch, rung, sums, tag);
                     let size = word(part, 0);
                     if size & 1 << 31 != 0 {
                         let bytes = (size & 0x3ff) as usize;
@@ -306,7 +312,7 @@ impl Mlx5 {
         work.segments.clear();
         work.pieces.clear();
         work.inline.clear();
-        (work.ends, work.signals, work.segment_size, work.sums) = (None, false, 0, 0);
+        (work.ends, work.signals, work.segment_size, work.sums, work.tag) = (None, false, 0, 0, None);
         if self.spare.len() < SPARE {
             self.spare.push(work);
         }
@@ -332,6 +338,9 @@ impl Mlx5 {
         }
         io.note(Notice::Read { queue: lane, first: Some(work.pieces.first().map_or(0, |p| p.0)) });
         io.note(Notice::Gathered { queue: lane });
+        if let Some([high, low]) = work.tag.filter(|_| frame.len() >= 12) {
+            frame.splice(12..12, [0x81, 0, high, low]);
+        }
         let offload = offload_of(&mut frame, work.sums, work.segment_size);
         let mut scratch = std::mem::take(&mut self.scratch);
         let begin = now + self.packet_latency;
@@ -340,8 +349,7 @@ impl Mlx5 {
         let good = offload::frames(&mut frame, &offload, &mut scratch, |f| {
             let length = io.send(begin, lane, f, LEAST) as u64;
             *waiting += length;
-            counters.sent += 1;
-            counters.sent_bytes += length;
+            counters.sent.count(f, length + u64::from(FCS));
         });
         if !good {
             io.note(Notice::Senseless { queue: lane });
@@ -476,13 +484,13 @@ fn offload_of(frame: &mut [u8], sums: u8, segment_size: u16) -> Offload {
         }
     }
     if wants.ip {
-        if let Some(there) = frame.get_mut(24..26) {
+        if let Some(there) = frame.get_mut(l.network + 10..l.network + 12) {
             there.fill(0);
         }
     }
     let header = if tcp { usize::from(frame.get(l.transport + 12).map_or(0, |b| b >> 4)) * 4 } else { 8 };
     let context = Context {
-        ip: [14, 24, (l.transport.max(15) - 1) as u16],
+        ip: [l.network as u16, (l.network + 10) as u16, (l.transport.max(l.network + 1) - 1) as u16],
         l4: [l.transport as u16, field as u16, 0],
         payload: 0,
         mss: segment_size,

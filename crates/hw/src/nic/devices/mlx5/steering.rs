@@ -214,7 +214,7 @@ pub fn headers(f: &[u8]) -> Headers {
         copy(0xe, 14, 2);
     }
     let l = checks::layout(f);
-    let ip = 14;
+    let ip = l.network;
     match l.l3 {
         L3::V4 => {
             copy(0x10, ip + 9, 1);

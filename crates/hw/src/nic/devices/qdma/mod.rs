@@ -545,7 +545,7 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         self.c2h.iter().zip(&self.rings).any(|(q, r)| q.ring.on && r.entries > 0 && q.ring.outstanding() > 0)
     }
 
-    fn read(&mut self, place: Place, data: &mut [u8]) {
+    fn read(&mut self, place: Place, data: &mut [u8], _now: Ps) {
         for (i, part) in data.chunks_mut(4).enumerate() {
             let at = place.offset.wrapping_add(4 * i as u64);
             let word = match place.bar {

@@ -312,7 +312,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         }
         let layout = checks::layout(frame);
         let Some((ports, hash_type)) = hash_fields(mrqc, &layout) else { return Steering::default() };
-        let addresses = if layout.l3 == L3::V4 { 26..34 } else { 22..54 };
+        let addresses = layout.addresses();
         let mut input = [0; 36];
         let mut length = addresses.len();
         input[..length].copy_from_slice(&frame[addresses]);
