@@ -162,11 +162,10 @@ def test_iperf3_and_its_client_count_the_same(options: tuple[str, ...], argument
 
 def test_datagrams_beyond_what_the_line_carries_leave_as_fast_as_it_takes_them() -> None:
     """The client's clock is then behind, and waits for the line instead of for itself."""
-    line = ("--set", "link.0.rate=1Gbps", "--nic", "82599")
-    r = result(*line, "--duration", "3ms", "--iperf", "protocol=udp", "--iperf", "rate=2Gbps", app="iperf3")
+    r = result("--duration", "1ms", "--iperf", "protocol=udp", "--iperf", "rate=110Gbps", app="iperf3")
     i = r["iperf"]
-    assert i["state"] == "done" and i["server_bytes"] == i["client_bytes"]
-    assert i["gbps"] == pytest.approx(1448 / 1514 * 0.98, rel=0.02)
+    # With headers, FCS and gap 1514 B for each 1448.
+    assert i["state"] == "done" and i["gbps"] == pytest.approx(100 * 1448 / 1514, rel=0.01)
 
 
 def test_the_client_fills_a_long_wire() -> None:

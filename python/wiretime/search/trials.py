@@ -100,16 +100,21 @@ def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:
     return fmean(all_of_it[-10:]), slope if certain else 0.0
 
 
-def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
-    """Read a trial off the engine's result; ``rate`` is offered to each port."""
+def read(size: int, rate: float, result: dict[str, Any], own_length: bool = False) -> Trial:
+    """Read a trial off the engine's result; ``rate`` is offered to each port.
+
+    Packets of another length are an earlier load's, of which no more than their bytes counts, unless it is known that
+    the program sends such.
+    """
     s = result["statistics"]
     ports = len(result["ports"])
     seconds = s["time_ps"] / 1e12
-    # What is taken, where nothing is sent. Packets are counted, however long what comes back is.
+    # What is taken, where nothing is sent. Packets are counted; answers, however long they are.
     role = result.get("role", FORWARDS)
     through = s["receive"]["delivered"] if role == CONSUMES else s["transmit"]["frames"]
     sent_length = s["transmit"]["bytes"] / max(s["transmit"]["frames"], 1) if role == FORWARDS and through else size
-    forwarded = through * size * 8 / seconds / ports
+    mixed = abs(sent_length - size) > MIXED * size
+    forwarded = through * (size if own_length else min(size, sent_length)) * 8 / seconds / ports
     packets = through / seconds / ports
     left, growth = _growth(result, size)
     refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
@@ -129,7 +134,6 @@ def read(size: int, rate: float, result: dict[str, Any]) -> Trial:
     if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
         names.append("unanswered")
     classes = ", ".join(names)
-    mixed = abs(sent_length - size) > MIXED * size
     latency = result["latency_ns"]
     return Trial(size, rate, forwarded, packets, loss, concluded, classes, latency, counts, sent_length, mixed)
 
@@ -163,7 +167,10 @@ def ask(
         }
         trial = read(size, int(rate), result)
         same = same + 1 if abs(trial.sent_length - before) <= STEADY * before else 0
-        if mixed or not trial.mixed or same == SAME:
+        if mixed or not trial.mixed:
+            break
+        if same == SAME:
+            trial = read(size, int(rate), result, own_length=True)
             break
         before = trial.sent_length
     tell(trial)
