@@ -47,6 +47,7 @@ def test_a_program_of_another_release_brings_its_own_libraries(tmp_path: Path) -
         ("testpmd", ["testpmd"], "testpmd takes no other build of its program"),
         ("udpecho@bullseye", [], "udpecho takes no other build of its program"),
         ("iperf3@nowhere", [], "iperf3@nowhere is not set up: `wiretime setup --program iperf3@nowhere`"),
+        ("iperf3@", [], "iperf3@ is not set up"),
         ("memcached", ["memcached"], r"memcached: no such file"),
     ],
 )

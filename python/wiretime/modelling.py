@@ -59,11 +59,11 @@ DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"receive_most": 64, "refill": 64, "release": 0, "report": 32},
     ),
 }
-# What Xilinx's driver programs into the device (facts-qdma.md 3.6), and ours.
+# What Xilinx's driver programs into the device, and ours.
 QDMA = {
     "completion": 16, "prefetch": 16, "fetch": 32, "coalesce": 31, "coalesce_cycles": 25, "count": 64, "timer": 30,
 }  # fmt: skip
-# What Debian's build of net_mlx5 makes of a ConnectX: lines of 128 B; four completions a call (facts-mlx5.md 3.6).
+# What Debian's build of net_mlx5 makes of a ConnectX: lines of 128 B; four completions a call.
 CONNECTX = {"completion": 128, "compresses": True, "looks": 4, "packets": 32}
 TABLES = {"qdma": ("qdma", QDMA), "connectx-6dx": ("connectx", CONNECTX)}
 # The driver's file in the guest, where it is a library.

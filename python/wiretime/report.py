@@ -204,7 +204,7 @@ def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:
         if run["processor_time"]:
             _processor_time(row, result)
         queues = [q["cohort"]["offered"] for port in result["ports"] for q in port["queues"]]
-        if len(queues) > 1 and sum(queues):
+        if len(queues) > 1 and sum(queues) > 0:
             shares = ", ".join(f"{100 * n / sum(queues):.1f}" for n in queues)
             row("queues", str(len(queues)), f"% of the packets each: {shares}")
     row(

@@ -57,6 +57,18 @@ fn probe_dma(platform: &str, access: &str, bytes: u64, window: u64, warm: bool) 
     Ok((ns, probe::throughput(&platform, access, bytes) / 1e9))
 }
 
+/// Memory of a platform (as JSON) under the load of so many cores: GB/s that DRAM moves, the share of them that it reads, and the
+/// latency in ns that another core sees.
+///
+/// Raises `ValueError` with what is wrong with it.
+#[pyfunction]
+fn probe_memory(py: Python<'_>, platform: &str, streams: usize, stores: u32, pause: u64) -> PyResult<(f64, f64, f64)> {
+    use wiretime_hw::memory::probe::{loaded, MEASURED};
+    let platform: Platform = serde_json::from_str(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let r = py.detach(|| loaded(&platform, streams, stores, wiretime_base::Cycles(pause), MEASURED));
+    Ok((r.bytes_per_second / 1e9, r.reads, r.latency.as_f64() / 1000.0))
+}
+
 /// Runs a configuration (platform, run, model of the software, as JSON) on the packet-level engine. Messages go to the file
 /// `output`, trials come from `input`, a capture goes to `capture`; a descriptor's name under `/proc/self/fd` is a file, too.
 ///
@@ -134,6 +146,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(resolve_platform, m)?)?;
     m.add_function(wrap_pyfunction!(capture_summary, m)?)?;
     m.add_function(wrap_pyfunction!(probe_dma, m)?)?;
+    m.add_function(wrap_pyfunction!(probe_memory, m)?)?;
     m.add_function(wrap_pyfunction!(run_packets, m)?)?;
     m.add_function(wrap_pyfunction!(resolve_model, m)?)?;
     m.add_function(wrap_pyfunction!(parse_rate, m)?)?;

@@ -38,10 +38,10 @@ def get(name: str) -> App:
 
 def find(name: str, own: Own, dpdk: str = builds.DEBIAN) -> App:
     """Return an application by name, or a user's program by its path, with a build of DPDK."""
-    base, _, release = name.partition(older.SEPARATOR)
+    base, of_release, _ = name.partition(older.SEPARATOR)
     known = base in APPS or not ("/" in name or Path(name).is_file())
     app = get(base) if known else user(Path(name), own, partial(_libraries, dpdk))
-    if known and release:
+    if known and of_release:
         app = replace(instead(app, partial(older.files, name)), name=name)
     if known and own.files:
         app = instead(app, partial(beside, app, own, partial(_libraries, dpdk)))

@@ -1,6 +1,6 @@
 """The micro-benchmarks against published measurements.
 
-Each row of `cores.csv` and `pcie.csv` has its source: public measurements, transcribed.
+Each row of `cores.csv`, `memory.csv` and `pcie.csv` has its source: public measurements, transcribed.
 One parameter set a core; a machine changes what its data sheet says is different. A row that a parameter was calibrated
 on, or that is a parameter itself, says so; all others are predictions. Misfits stay, with their cause where known.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from wiretime import platforms
 from wiretime.micro import guest
 
 FOLDER = Path(__file__).parent
+GRACE = "grace"
 
 MAX_LATENCY = ("llc.latency=25.5ns", "llc.device_latency=25.5ns", "llc.device_past_latency=25.5ns")
 # Platform and changes of each machine in cores.csv.
@@ -30,13 +31,20 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "altra-max-m128": ("ampere-altra", ("llc.size=16MiB", *MAX_LATENCY)),
     "graviton2": ("neoverse-n1", ()),
     "graviton4": ("neoverse-v2", ()),
+    # All its cores streaming: only memory under load, without a guest.
+    GRACE: (GRACE, ()),
 }
+# As many cores that stream as the directory of private copies tells apart, beside one that follows pointers; cycles
+# between two accesses of each. Caches, which streams do not use, are small, so that they are full soon.
+STREAMS, PAUSES = 62, (100_000, 120, 80, 60, 45, 36, 30, 1)
+SMALL = ("llc.size=12MiB", "l2.size=256KiB")
 # Hosts of pcie.csv: one way through their PCIe, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
 # The NFP-6000 of pcie-bench: generation 3 x8, and what its DMA engine adds to a read, calibrated on the 64 B rows.
 DEVICE = ("slot.generation=3", "slot.lanes=8", "pcie.tags=32", "pcie.max_payload=256", "pcie.max_read_request=512")
 ENGINE_NS = 120.0
 
+IN_ORDER = "requests are scheduled once, in the order in which they come: controllers put row hits and writes together"
 SCATTER = "as large as the L2: which pages collide is drawn at random, in runs of 16"
 # Why a row misses, where known: machine, benchmark, smallest and largest argument.
 CAUSES = (
@@ -93,10 +101,50 @@ def _convert(ns: float, unit: str, cycle: float, l1: float) -> float:
     return ns - l1 if unit == "ns beyond L1" else ns  # `l1`: the same reads inside the L1
 
 
-def cores(machine: str) -> list[Row]:
-    """Return the rows of ``cores.csv`` of one machine, simulated."""
-    with (FOLDER / "cores.csv").open(newline="") as f:
-        mine = [r for r in csv.DictReader(f) if r["machine"] == machine]
+def rows(machine: str) -> list[Row]:
+    """Return the rows of one machine, simulated."""
+    return [*_cores(machine), *_loaded(machine)]
+
+
+def _of(table: str, machine: str) -> list[dict[str, str]]:
+    with (FOLDER / table).open(newline="") as f:
+        return [r for r in csv.DictReader(f) if r["machine"] == machine]
+
+
+def _loaded(machine: str) -> Iterator[Row]:
+    """Yield the rows of ``memory.csv`` of one machine: latency and bandwidth with a share of reads."""
+    platform, changes = MACHINES[machine]
+    mine = _of("memory.csv", machine)
+    text = json.dumps(platforms.load(platform, [*changes, *SMALL])) if mine else ""
+    for reads in dict.fromkeys(int(r["reads"]) for r in mine):
+        # A store reads its line and writes it: DRAM sees a read an access, and a write a store.
+        stores = round(100 * (100 / reads - 1))
+        points = [_native.probe_memory(text, STREAMS, stores, pause) for pause in PAUSES]
+        curve = sorted((gbytes, ns) for gbytes, _, ns in points)
+        for r in mine:
+            if int(r["reads"]) == reads:
+                yield _on_curve(r, curve)
+
+
+def _on_curve(r: Mapping[str, str], curve: Sequence[tuple[float, float]]) -> Row:
+    simulated: float | None = curve[-1][0]
+    skip = ""
+    if r["gbytes_per_s"]:
+        at = float(r["gbytes_per_s"])
+        after = next((i for i, (gbytes, _) in enumerate(curve) if gbytes >= at), None)
+        if after is None:
+            simulated, skip = None, f"memory carries {curve[-1][0]:.0f} GB/s of this mix here"
+        else:
+            (below, low), (above, high) = curve[max(after - 1, 0)], curve[after]
+            simulated = high if above == below else low + (high - low) * (at - below) / (above - below)
+    cause = "" if r["rests_on"] else IN_ORDER
+    return Row(r["machine"], r["what"], float(r["measured"]), simulated, r["unit"], r["rests_on"], cause, skip)
+
+
+def _cores(machine: str) -> list[Row]:
+    mine = _of("cores.csv", machine)
+    if not mine:
+        return []
     platform, changes = MACHINES[machine]
     jobs = [(r["job"], int(r["argument"])) for r in mine]
     inside = ("random", 16)

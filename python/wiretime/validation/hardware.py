@@ -19,15 +19,15 @@ from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
 NAME = "hardware"
-SOURCE = "hardware: public measurements, each row's source in micro/cores.csv and micro/pcie.csv"
-HERE, LINK = "guest/tests/bench.c on {platform}", "DMA of a device on neoverse-n1's link, generation 3 x8, no guest"
+SOURCE = "hardware: public measurements, each row's source in micro/cores.csv, memory.csv and pcie.csv"
+HERE, LINK = "micro-benchmarks on {platform}", "DMA of a device on neoverse-n1's link, generation 3 x8, no guest"
 # What one machine takes, measured on two Zen 4 cores.
 GUESS_SECONDS = 60.0
 
 
 def _file(base: Path, machine: str) -> Path:
     platform, changes = hardware.MACHINES[machine]
-    table = (hardware.FOLDER / "cores.csv").read_text()
+    table = [(hardware.FOLDER / name).read_text() for name in ("cores.csv", "memory.csv")]
     programs = [store.file_digest(paths.GUEST / "tests/bench.c"), store.file_digest(Path(hardware.__file__))]
     inputs = [dict(simulator()), platforms.load(platform, changes), table, programs]
     return base / NAME / f"{machine}-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.json"
@@ -43,7 +43,7 @@ def run(base: Path, machines: Sequence[str], jobs: int) -> Iterator[tuple[str, s
 
     def one(machine: str) -> tuple[str, str | None]:
         try:
-            rows = [dataclasses.asdict(row) for row in hardware.cores(machine)]
+            rows = [dataclasses.asdict(row) for row in hardware.rows(machine)]
         except WiretimeError as e:
             return machine, str(e)
         files.replace(_file(base, machine), json.dumps(rows, indent=1) + "\n")

@@ -3,7 +3,7 @@
 //! - `cache`, `mshr`, `prefetch`: parts of a cache; `dram`: main memory.
 //! - `private`: L1I, L1D, L2 of each core; `shared`: LLC, coherence; `contention`: lines that cores fight for.
 //! - `device`: DMA; `share`: how much of the LLC it may have; `users`: whose L2 it is stashed in.
-//! - `object`: what lines hold.
+//! - `object`: what lines hold; `probe`: loaded latency, measured.
 
 mod cache;
 mod contention;
@@ -16,6 +16,7 @@ mod mshr;
 mod object;
 mod prefetch;
 mod private;
+pub mod probe;
 mod share;
 mod shared;
 mod streaming;

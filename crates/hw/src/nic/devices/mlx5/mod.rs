@@ -1,5 +1,5 @@
 //! NVIDIA ConnectX-6 Dx and -7 (mlx5): a function that is set up by commands in memory, not by registers, as its drivers use it
-//! (Linux's `mlx5_core` and `mlx5_ib`, DPDK's `net_mlx5`; layouts: Linux's `mlx5_ifc.h`, facts-mlx5.md).
+//! (Linux's `mlx5_core` and `mlx5_ib`, DPDK's `net_mlx5`; layouts: Linux's `mlx5_ifc.h`).
 //!
 //! - `command`, `execute`, `caps`, `registers`: the command interface; `objects`: what it makes; `fields`: layouts.
 //! - `steering`: which queue a frame goes to; `receive`, `send`: the data path; `events`: completions, events, messages;
