@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import wiretime
-from wiretime import advise
+from wiretime import _native, advise
 from wiretime.errors import WiretimeError
 from wiretime.micro import hardware as micro
 from wiretime.statistics import PROCESSOR_TIME
@@ -161,12 +161,11 @@ def test_a_rule_that_changed_shows_what_it_said_before() -> None:
 def compared() -> list[str]:
     """All that is compared with something published, a line each."""
     from_tables = [f"{c.source.partition(':')[0]} | {c.figure} | {c.what} | {c.published}" for c in claims.load()]
-    with (micro.FOLDER / "cores.csv").open(newline="") as cores, (micro.FOLDER / "pcie.csv").open(newline="") as pcie:
-        measured = [
-            f"hardware | {r.get('machine') or r['host']} | {r['what']} | {r['measured']}"
-            for table in (cores, pcie)
-            for r in csv.DictReader(table)
-        ]
+    measured = [
+        f"hardware | {r.get('machine') or r['host']} | {r['what']} | {r['measured']}"
+        for table in ("cores.csv", "memory.csv", "pcie.csv")
+        for r in csv.DictReader((micro.FOLDER / table).read_text().splitlines())
+    ]
     return [*from_tables, *measured]
 
 
@@ -270,19 +269,38 @@ def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """One that fails is told and tried again by the next; the others are kept."""
     measured: list[str] = []
 
-    def cores(machine: str) -> list[micro.Row]:
+    def rows(machine: str) -> list[micro.Row]:
         measured.append(machine)
         if machine == "graviton2":
             raise WiretimeError("no guest")
         return [micro.Row(machine, "chase", 10.0, 11.0, "ns", "")]
 
-    monkeypatch.setattr(micro, "cores", cores)
+    monkeypatch.setattr(micro, "rows", rows)
     first = dict(hardware.run(tmp_path, hardware.left(tmp_path), 2))
-    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 6
-    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 8
+    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 7
+    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 9
     found = hardware.verdicts(tmp_path)
-    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 6
+    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 7
     assert any(v.claim.kind == "calibrated" for v in found) and any("DMA" in v.claim.here for v in found)
+
+
+def test_latency_under_load_is_read_off_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two points in proportion; beyond what memory carries there is none, and the maximum says so."""
+    asked: list[int] = []
+
+    def probe(platform: str, streams: int, stores: int, pause: int) -> tuple[float, float, float]:
+        asked.append(stores)
+        at = micro.PAUSES.index(pause)
+        return 50.0 * at, 1.0, 170.0 + 10 * at
+
+    monkeypatch.setattr(_native, "probe_memory", probe)
+    rows = {r.what: r for r in micro.rows("grace")}
+    assert set(asked) == {0, 25, 49, 100}
+    assert rows["DRAM load-to-use latency, idle"].simulated == 170.0
+    assert rows["loaded DRAM latency at 174.7 GB/s, 100 % reads"].simulated == pytest.approx(170 + 10 * 174.7 / 50)
+    beyond = rows["loaded DRAM latency at 357.5 GB/s, 100 % reads"]
+    assert beyond.simulated is None and beyond.skip == "memory carries 350 GB/s of this mix here"
+    assert rows["peak DRAM bandwidth reached, 50 % reads"].simulated == 350.0
 
 
 def test_descriptors_by_arithmetic_are_the_published_ones() -> None:
