@@ -43,7 +43,7 @@ fn flows(counts: &[FlowCounts]) -> Option<Vec<FlowRow>> {
     }
     let row = |(i, f): (usize, &FlowCounts)| {
         let flow = if i < FLOWS_TOLD { FlowName::Number(i) } else { FlowName::Others("others") };
-        let mean = f.latency_sum.as_f64() / f.answered.max(1) as f64 / 1000.0;
+        let mean = f.latency_sum.as_f64() / f.timed.max(1) as f64 / 1000.0;
         FlowRow(flow, f.offered, f.answered, mean, ns(f.latency_max))
     };
     Some(counts.iter().enumerate().map(row).collect())

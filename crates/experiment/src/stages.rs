@@ -433,15 +433,16 @@ impl Experiment {
     /// that the host has taken is still to be answered from another buffer.
     fn decided<H: Hold>(&self, d: &Driven<'_, H>) -> bool {
         let nics = d.machine.nics.nics();
-        let answered_later = match self.settings.role {
-            Role::Forwards => self.settings.processor_time,
-            Role::Answers => self.settings.far == FarEnd::None,
-            Role::Consumes | Role::Sends => false,
-        };
         let cohort = nics.books.counts(Which::Cohort);
+        let answered_later = match self.settings.role {
+            // The kernel sends copies: what it has taken counts as dropped until its copy leaves.
+            Role::Forwards if self.settings.processor_time => cohort.host_drop,
+            Role::Answers if self.settings.far == FarEnd::None => cohort.consumed,
+            _ => 0,
+        };
         // Packets come in the order in which they leave.
         let coming = nics.slots.iter().any(|s| nics.books.cohort.contains(&s.nic.cable().next().departed));
-        !coming && cohort.undecided() == 0 && !(answered_later && cohort.consumed > 0)
+        !coming && cohort.undecided() + answered_later == 0
     }
 
     /// Tells what this trial has shown and begins the next one; false where none follows.

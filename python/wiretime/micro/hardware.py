@@ -18,7 +18,6 @@ from wiretime import platforms
 from wiretime.micro import guest
 
 FOLDER = Path(__file__).parent
-GRACE = "grace"
 
 MAX_LATENCY = ("llc.latency=25.5ns", "llc.device_latency=25.5ns", "llc.device_past_latency=25.5ns")
 # Platform and changes of each machine in cores.csv.
@@ -31,12 +30,12 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "altra-max-m128": ("ampere-altra", ("llc.size=16MiB", *MAX_LATENCY)),
     "graviton2": ("neoverse-n1", ()),
     "graviton4": ("neoverse-v2", ()),
-    # All its cores streaming: only memory under load, without a guest.
-    GRACE: (GRACE, ()),
+    # A socket of MareNostrum 5, its cores streaming: only memory under load, without a guest.
+    "grace-mn5": ("grace", ()),
 }
 # As many cores that stream as the directory of private copies tells apart, beside one that follows pointers; cycles
 # between two accesses of each. Caches, which streams do not use, are small, so that they are full soon.
-STREAMS, PAUSES = 62, (100_000, 120, 80, 60, 45, 36, 30, 1)
+STREAMS, PAUSES = 62, (100_000, 160, 120, 90, 70, 55, 45, 38, 33, 29, 1)
 SMALL = ("llc.size=12MiB", "l2.size=256KiB")
 # Hosts of pcie.csv: one way through their PCIe, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
@@ -119,8 +118,12 @@ def _loaded(machine: str) -> Iterator[Row]:
     for reads in dict.fromkeys(int(r["reads"]) for r in mine):
         # A store reads its line and writes it: DRAM sees a read an access, and a write a store.
         stores = round(100 * (100 / reads - 1))
-        points = [_native.probe_memory(text, STREAMS, stores, pause) for pause in PAUSES]
-        curve = sorted((gbytes, ns) for gbytes, _, ns in points)
+        # So that the loads are the same.
+        pauses = [pause * (100 + stores) // 100 for pause in PAUSES]
+        points = [_native.probe_memory(text, STREAMS, stores, pause) for pause in pauses]
+        # Up to the most that is carried: beyond, only waits grow.
+        most = max(range(len(points)), key=lambda i: points[i][0])
+        curve = [(gbytes, ns) for gbytes, _, ns in points[: most + 1]]
         for r in mine:
             if int(r["reads"]) == reads:
                 yield _on_curve(r, curve)

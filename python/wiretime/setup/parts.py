@@ -22,15 +22,15 @@ class Part:
 
     def folder(self, *, make_missing: bool = False, update_lock: bool = False) -> Path:
         """Return the part's folder in the cache, making it where asked to."""
-        folder = store.entry(
+        return store.entry(
             self.name,
             self.key(),
             lambda folder: self.make(folder, update_lock=update_lock),
             make_missing=make_missing,
             anew=update_lock,
+            # What it is made of is in the lock file, which is then written anew.
+            key_after=self.key if update_lock else None,
         )
-        # What it was made of is in the lock file, which it may just have changed.
-        return store.move(self.name, folder, self.key()) if update_lock else folder
 
 
 QEMU = Part("qemu", "QEMU 11.1 (Debian backports)", qemu.key, qemu.make)

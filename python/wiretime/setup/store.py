@@ -110,16 +110,6 @@ def manifest(folder: Path) -> dict[str, Any]:
     return result
 
 
-def move(kind: str, folder: Path, key: str) -> Path:
-    """Let an entry be what belongs to another key; returns its folder."""
-    target = folder.with_name(f"{kind}-{key[:16]}")
-    if target != folder:
-        with _locked(folder.parent):
-            shutil.rmtree(target, ignore_errors=True)
-            folder.rename(target)
-    return target
-
-
 def entry(
     kind: str,
     key: str,
@@ -128,8 +118,11 @@ def entry(
     make_missing: bool = True,
     anew: bool = False,
     kept: int = KEPT,
+    key_after: Callable[[], str] | None = None,
 ) -> Path:
     """Return the cache folder for ``kind`` and ``key``; ``make`` fills a new one and says what is in it.
+
+    Where making changes what the key is of, ``key_after`` says that of the new one.
 
     An entry whose files are missing or other than recorded is made anew, and where ``anew`` asks for it.
     Of the kind's entries ``kept`` stay, those used last.
@@ -162,6 +155,7 @@ def entry(
                 str(p.relative_to(work)): made(p) for p in sorted(work.rglob("*")) if p.is_file() and not p.is_symlink()
             }
             (work / MANIFEST).write_text(json.dumps({"about": about, "files": files}, indent=1))
+            folder = folder if key_after is None else root / f"{kind}-{key_after()[:16]}"
             # Not before: what is there is better than nothing, where the new one cannot be made.
             shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)

@@ -163,8 +163,11 @@ class Study:
         for name, table in ((POINTS, rows), (TRIALS, trials), (TIMES, times)):
             if table:
                 part = files.beside(self.path / name)
-                pq.write_table(_table(table), part, compression="zstd")
-                part.rename(self.path / name)
+                try:
+                    pq.write_table(_table(table), part, compression="zstd")
+                    part.rename(self.path / name)
+                finally:
+                    part.unlink(missing_ok=True)
             else:
                 # Points of another version are none of this study's.
                 (self.path / name).unlink(missing_ok=True)

@@ -377,7 +377,7 @@ mod tests {
     fn what_a_core_writes_again_is_read_from_it_again() {
         for inclusion in [Inclusion::Exclusive, Inclusion::NonInclusive, Inclusion::Inclusive] {
             let (_, mut p) = system(4);
-            p.llc.inclusion = inclusion;
+            (p.llc.inclusion, p.llc.device_reads) = (inclusion, DeviceReads::Share);
             let mut m = MemorySystem::new(&p, 2);
             let (latency, snoop) = (p.llc.device_latency.ps(), p.llc.snoop_latency.ps());
             let mut t = QUIET;

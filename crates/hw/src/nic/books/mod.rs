@@ -62,6 +62,8 @@ pub const FLOWS_TOLD: usize = 4096;
 pub struct FlowCounts {
     pub offered: u64,
     pub answered: u64,
+    /// Of these, those with a latency.
+    pub timed: u64,
     pub latency_sum: Ps,
     pub latency_max: Ps,
 }
@@ -386,6 +388,9 @@ impl Books {
         let departed = probe.map(|p| p.departed).or(journey.map(|j| j.0));
         if let Some(departed) = departed.filter(|d| self.cohort.contains(d)) {
             self.cohort_returned_bytes[port] += bytes;
+            if let Some((_, flow)) = journey {
+                self.flow(port, flow).answered += 1;
+            }
             if self.timed {
                 self.took(port, t - departed, origin.map(|o| o.1), journey.map(|j| j.1));
                 if carried.is_some() {
@@ -404,13 +409,13 @@ impl Books {
         }
         if let Some(flow) = flow {
             let f = self.flow(port, flow);
-            f.answered += 1;
+            f.timed += 1;
             f.latency_sum += latency;
             f.latency_max = f.latency_max.max(latency);
         }
     }
 
-    /// From here on software is not timed: what comes back is, but not when.
+    /// From here on times mean nothing: software is not timed, or windows are longer than the lookahead. What comes back is counted.
     pub fn end_of_timing(&mut self) {
         self.timed = false;
     }

@@ -67,8 +67,6 @@ pub struct Transmit {
     pub turns: RoundRobin,
     fifo_size: u64,
     pub fifo_used: u64,
-    /// Of these, bytes of frames that the MAC has.
-    on_wire: u64,
     /// Payload reads under way, in order of completion.
     pub reading: VecDeque<Reading>,
     pub readers: usize,
@@ -82,7 +80,6 @@ impl Transmit {
             turns: RoundRobin::new(queues),
             fifo_size: p.tx_fifo.bytes(),
             fifo_used: 0,
-            on_wire: 0,
             reading: VecDeque::with_capacity(64),
             readers: p.tx_packets_in_flight as usize,
             stats: TransmitStats::default(),
@@ -94,7 +91,7 @@ impl Transmit {
         self.queues.iter_mut().for_each(TxQueue::disable);
         self.turns.clear();
         self.reading.clear();
-        (self.fifo_used, self.on_wire) = (0, 0);
+        self.fifo_used = 0;
     }
 
     /// Whether `bytes` more of a queue's packet fit the FIFO. A packet that is larger than all of it goes when it has it to
@@ -109,17 +106,10 @@ impl Transmit {
         self.stats.fifo_peak = self.stats.fifo_peak.max(self.fifo_used);
     }
 
-    /// The MAC has frames of so many bytes more.
-    pub fn handed_on(&mut self, bytes: u64) {
-        self.occupy(bytes);
-        self.on_wire += bytes;
-    }
-
     /// A frame of so many bytes, FCS included, has left.
     pub fn left(&mut self, length: u32) {
         let bytes = u64::from(length.saturating_sub(FCS));
         self.fifo_used = self.fifo_used.saturating_sub(bytes);
-        self.on_wire = self.on_wire.saturating_sub(bytes);
         self.stats.frames += 1;
         self.stats.bytes += u64::from(length);
     }

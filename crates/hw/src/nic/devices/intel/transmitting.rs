@@ -182,7 +182,7 @@ impl<C: Controller> Intel<C> {
             self.transmit.stats.bad_packets += 1;
             io.tell(t, Notice::Senseless { queue });
         }
-        self.transmit.handed_on(occupied);
+        self.transmit.occupy(occupied);
     }
 
     fn descriptor_done<G: GuestMemory>(&mut self, t: Ps, r: &Reading, io: &mut Io<'_, Due, G>) {

@@ -87,6 +87,8 @@ impl Mlx5 {
 
     fn raise<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
         let Some(cq) = self.objects.cqs.get_mut(number) else { return };
+        // Not before the completions that it tells of.
+        let t = t.max(cq.last_completion);
         (cq.armed, cq.unreported, cq.due, cq.last_event) = (None, 0, None, t);
         let eq = cq.eq;
         let mut data = [0; 28];
