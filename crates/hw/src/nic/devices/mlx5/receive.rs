@@ -12,6 +12,7 @@ use super::fields::{half, place};
 use super::objects::{
     count_of, Kind, Posted, Segment, State, Tir, DESTINATION, DESTINATION_PORT, SEGMENTS, SOURCE, SOURCE_PORT,
 };
+use super::registers::class_of;
 use super::steering::headers;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
@@ -113,10 +114,8 @@ impl Mlx5 {
         // Others wait in the buffer: their bytes are still wanted.
         let f = io.mac.headers(packet);
         let length = u64::from(packet.length);
-        let counters = &mut self.port.counters;
-        counters.received.count(f, length);
-        let mut taken = counters.taken;
-        taken.count(f, length);
+        let class = class_of(f);
+        self.port.counters.received.count(class, length);
         let Some((table, stored)) = self.receiver(packet, f) else {
             self.steered_nowhere += 1;
             io.note(Notice::Filtered(*packet));
@@ -135,7 +134,7 @@ impl Mlx5 {
             io.note(Notice::Refused { packet: *packet, queue: lane, why });
             return false;
         }
-        self.port.counters.taken = taken;
+        self.port.counters.taken.count(class, length);
         self.buffer.push(now, packet.length.into(), stored);
         io.note(Notice::Stored { packet: *packet, queue: lane, fifo: self.buffer.used() });
         self.receive(io);

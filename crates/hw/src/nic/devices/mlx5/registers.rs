@@ -29,12 +29,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// One more frame.
-    pub fn count(&mut self, frame: &[u8], bytes: u64) {
-        let class = match frame.get(..6) {
-            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => 2,
-            _ => frame.first().map_or(0, |first| usize::from(first & 1)),
-        };
+    /// One more frame of a class.
+    pub fn count(&mut self, class: usize, bytes: u64) {
         self.frames[class] += 1;
         self.bytes[class] += bytes;
     }
@@ -54,6 +50,15 @@ impl Traffic {
 pub const UNICAST: usize = 0;
 pub const MULTICAST: usize = 1;
 pub const BROADCAST: usize = 2;
+
+/// The class of a frame.
+#[must_use]
+pub fn class_of(frame: &[u8]) -> usize {
+    match frame.get(..6) {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => BROADCAST,
+        _ => frame.first().map_or(UNICAST, |first| usize::from(first & 1)),
+    }
+}
 
 /// Frames and bytes of a port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,10 +209,10 @@ mod tests {
     #[test]
     fn counters_and_what_is_only_kept() {
         let mut r = PortRegisters::new(200);
-        (0..5).for_each(|_| r.counters.received.count(&[2; 60], 64));
-        r.counters.received.count(&[1; 60], 100);
-        r.counters.received.count(&[0xff; 60], 164);
-        (0..3).for_each(|_| r.counters.sent.count(&[0xff; 60], 64));
+        (0..5).for_each(|_| r.counters.received.count(class_of(&[2; 60]), 64));
+        r.counters.received.count(class_of(&[1; 60]), 100);
+        r.counters.received.count(class_of(&[0xff; 60]), 164);
+        (0..3).for_each(|_| r.counters.sent.count(class_of(&[0xff; 60]), 64));
         r.counters.discarded = 2;
         let mut body = [0; 256];
         let mut ask = [0; 8];

@@ -8,6 +8,7 @@
 use super::events::{ENTRY, SENT};
 use super::fields::{double, half, place, word};
 use super::objects::{count_of, Mkey, Segment, Sq, State, Translation};
+use super::registers::class_of;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
@@ -349,7 +350,7 @@ impl Mlx5 {
         let good = offload::frames(&mut frame, &offload, &mut scratch, |f| {
             let length = io.send(begin, lane, f, LEAST) as u64;
             *waiting += length;
-            counters.sent.count(f, length + u64::from(FCS));
+            counters.sent.count(class_of(f), length + u64::from(FCS));
         });
         if !good {
             io.note(Notice::Senseless { queue: lane });
