@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from wiretime.errors import WiretimeError
 
 
-def beside(path: Path) -> Path:
-    """Return where a file is written before it is whole: of each process its own place."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give the place where a file is written, of each process its own: whole it comes to be there, or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def replace(path: Path, text: str) -> Path:
     """Write a file, whole or not at all; returns its path. Raises where the disk does not take it."""
-    part = beside(path)
     try:
-        part.write_text(text)
-        part.rename(path)
+        with whole(path) as part:
+            part.write_text(text)
     except OSError as e:
-        part.unlink(missing_ok=True)
         raise WiretimeError(f"{path}: {e.strerror}") from None
     return path
 

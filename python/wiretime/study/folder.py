@@ -162,12 +162,8 @@ class Study:
             trials += [{"point": task.folder.name, **places, **_flat_trial(t)} for t in task.trials or ()]
         for name, table in ((POINTS, rows), (TRIALS, trials), (TIMES, times)):
             if table:
-                part = files.beside(self.path / name)
-                try:
+                with files.whole(self.path / name) as part:
                     pq.write_table(_table(table), part, compression="zstd")
-                    part.rename(self.path / name)
-                finally:
-                    part.unlink(missing_ok=True)
             else:
                 # Points of another version are none of this study's.
                 (self.path / name).unlink(missing_ok=True)
