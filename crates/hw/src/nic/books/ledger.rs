@@ -5,115 +5,10 @@
 //! transmit ring carries its packet on; a buffer posted to the receive ring again without that has been dropped (by a
 //! forwarder) or consumed (by any other program).
 
+use super::fates::{sum, Book, Counts, Fate, Tally, FATES};
 use crate::wire::{ANSWER, ID_BITS};
 use rustc_hash::FxHashMap;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::VecDeque;
-
-/// Where a packet is, or what became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Fate {
-    /// On its way to the NIC.
-    Offered,
-    /// Not taken by the NIC's filters, or the receive unit was off.
-    Filtered,
-    /// In the RX FIFO or its DMA.
-    InFifo,
-    /// Refused: DMA or memory too slow.
-    DmaDrop,
-    /// Refused: core too slow.
-    CoreDrop,
-    /// Refused: transmit ring full, which stalls the core.
-    TxDrop,
-    /// In host memory.
-    Held,
-    /// Dropped by the forwarding program.
-    HostDrop,
-    /// Taken by a program that does not forward.
-    Consumed,
-    /// In the transmit ring, its DMA or the TX FIFO.
-    InTx,
-    /// Left on the wire and reached the sink.
-    Forwarded,
-    /// Lost with a reset of the device.
-    Reset,
-}
-
-const FATES: usize = Fate::Reset as usize + 1;
-
-/// How many packets had each fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Counts {
-    /// Packets that left the generator and reached the NIC.
-    #[schemars(extend("unit" = "packets"))]
-    pub offered: u64,
-    /// Not taken by the NIC's filters.
-    #[schemars(extend("unit" = "packets"))]
-    pub filtered: u64,
-    /// Refused: DMA or memory is the bottleneck.
-    #[schemars(extend("unit" = "packets"))]
-    pub dma_drop: u64,
-    /// Refused: the core is.
-    #[schemars(extend("unit" = "packets"))]
-    pub core_drop: u64,
-    /// Refused: the transmit ring stalls the core.
-    #[schemars(extend("unit" = "packets"))]
-    pub tx_drop: u64,
-    /// Dropped by the forwarding program.
-    #[schemars(extend("unit" = "packets"))]
-    pub host_drop: u64,
-    /// Taken by a program that does not forward.
-    #[schemars(extend("unit" = "packets"))]
-    pub consumed: u64,
-    /// Returned to the generator.
-    #[schemars(extend("unit" = "packets"))]
-    pub forwarded: u64,
-    /// Between generator and NIC.
-    #[schemars(extend("unit" = "packets"))]
-    pub on_the_way: u64,
-    /// In the receive FIFO or its DMA.
-    #[schemars(extend("unit" = "packets"))]
-    pub in_rx_fifo: u64,
-    /// In host memory.
-    #[schemars(extend("unit" = "packets"))]
-    pub held_by_host: u64,
-    /// In the transmit ring, its DMA or the FIFO.
-    #[schemars(extend("unit" = "packets"))]
-    pub in_tx_path: u64,
-    /// Lost with a reset of the device.
-    #[schemars(extend("unit" = "packets"))]
-    pub lost_in_reset: u64,
-}
-
-impl Counts {
-    /// Packets whose fate is not yet decided.
-    #[must_use]
-    pub fn undecided(&self) -> u64 {
-        self.on_the_way + self.in_rx_fifo + self.held_by_host + self.in_tx_path
-    }
-
-    fn from_fates(n: &[u64; FATES]) -> Self {
-        let of = |f: Fate| n[f as usize];
-        Self {
-            offered: n.iter().sum(),
-            filtered: of(Fate::Filtered),
-            dma_drop: of(Fate::DmaDrop),
-            core_drop: of(Fate::CoreDrop),
-            tx_drop: of(Fate::TxDrop),
-            host_drop: of(Fate::HostDrop),
-            consumed: of(Fate::Consumed),
-            forwarded: of(Fate::Forwarded),
-            on_the_way: of(Fate::Offered),
-            in_rx_fifo: of(Fate::InFifo),
-            held_by_host: of(Fate::Held),
-            in_tx_path: of(Fate::InTx),
-            lost_in_reset: of(Fate::Reset),
-        }
-    }
-}
 
 /// The models' own counters of a queue, to balance against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,46 +31,6 @@ pub struct ModelCounters {
     pub returned: u64,
     pub queues: Vec<QueueCounters>,
 }
-
-/// Fates by queue. Packets that never had one count for queue 0.
-type Tally = Vec<[u64; FATES]>;
-
-/// A range of packets and what became of those already forgotten.
-struct Watched {
-    ids: std::ops::Range<u64>,
-    settled: Tally,
-}
-
-impl Watched {
-    fn new(ids: std::ops::Range<u64>, queues: usize) -> Self {
-        Self { ids, settled: vec![[0; FATES]; queues] }
-    }
-}
-
-/// A packet.
-#[derive(Clone, Copy)]
-struct Record {
-    fate: Fate,
-    /// The port that sends it.
-    by: u8,
-    queue: u16,
-}
-
-/// The packets of one port's generator, or its answers.
-struct Book {
-    records: VecDeque<Record>,
-    /// Number of the first record kept; all before are final and counted.
-    base: u64,
-    total: Watched,
-    cohort: Watched,
-    /// All packets from the start of the load on.
-    load: Watched,
-    /// What has been consumed and is never sent has been dropped.
-    unsent_is_dropped: bool,
-}
-
-/// So many packets later nobody sends a packet any more whose buffer was posted again.
-const LATE: usize = 1 << 20;
 
 /// Violations kept in full; beyond, they are only counted.
 const KEPT: usize = 20;
@@ -207,64 +62,6 @@ fn split(id: u64) -> (usize, u64) {
 /// Whether a packet is an answer to a question of the host.
 pub fn is_answer(id: u64) -> bool {
     id >> ID_BITS & ANSWER != 0
-}
-
-impl Book {
-    fn new(queues: usize) -> Self {
-        Self {
-            records: VecDeque::with_capacity(1 << 16),
-            base: 0,
-            total: Watched::new(0..u64::MAX, queues),
-            cohort: Watched::new(0..0, queues),
-            load: Watched::new(0..0, queues),
-            unsent_is_dropped: false,
-        }
-    }
-
-    /// Final records at the front are counted and forgotten.
-    fn settle(&mut self) {
-        while let Some(&r) = self.records.front() {
-            let decided = self.unsent_is_dropped && r.fate == Fate::Consumed && self.records.len() > LATE;
-            if !decided && matches!(r.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed) {
-                break; // a consumed packet may still be answered
-            }
-            for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
-                if watched.ids.contains(&self.base) {
-                    watched.settled[usize::from(r.queue)][r.fate as usize] += 1;
-                }
-            }
-            self.base += 1;
-            self.records.pop_front();
-        }
-    }
-
-    fn record(&mut self, number: u64) -> Option<&mut Record> {
-        self.records.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
-    }
-
-    fn tally(&self, watched: &Watched) -> Tally {
-        let mut n = watched.settled.clone();
-        let first = watched.ids.start.saturating_sub(self.base).min(self.records.len() as u64) as usize;
-        let last = watched.ids.end.saturating_sub(self.base).min(self.records.len() as u64) as usize;
-        for r in self.records.range(first..last.max(first)) {
-            n[usize::from(r.queue)][r.fate as usize] += 1;
-        }
-        if self.unsent_is_dropped {
-            for queue in &mut n {
-                queue[Fate::HostDrop as usize] += std::mem::take(&mut queue[Fate::Consumed as usize]);
-            }
-        }
-        n
-    }
-}
-
-/// The sum over queues.
-fn sum(tally: &Tally) -> Counts {
-    let mut n = [0; FATES];
-    for queue in tally.iter() {
-        n.iter_mut().zip(queue).for_each(|(a, b)| *a += b);
-    }
-    Counts::from_fates(&n)
 }
 
 /// Which packets are asked about.
@@ -316,8 +113,8 @@ impl Ledger {
     pub fn offered(&mut self, id: u64) {
         let (index, number) = split(id);
         let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
-        let next = book.base + book.records.len() as u64;
-        book.records.push_back(Record { fate: Fate::Offered, by: 0, queue: 0 });
+        let next = book.next();
+        book.offer();
         if number != next {
             self.violation(format!("packet {id:#x} offered, number {next} expected"));
         }
@@ -327,34 +124,32 @@ impl Ledger {
     pub fn steered(&mut self, id: u64, queue: u16) {
         let (book, number) = split(id);
         let Some(book) = self.books.get_mut(book) else { return };
-        let queues = book.total.settled.len() as u16;
-        if let Some(r) = book.record(number) {
-            r.queue = queue.min(queues.saturating_sub(1));
-        }
+        let last = book.queues().saturating_sub(1) as u16;
+        book.change(number, |r| r.queue = queue.min(last));
     }
 
     /// Port and queue that a packet came in by.
     #[must_use]
-    pub fn origin(&mut self, id: u64) -> Option<(usize, u16)> {
+    pub fn origin(&self, id: u64) -> Option<(usize, u16)> {
         let (book, number) = split(id);
-        let r = self.books.get_mut(book)?.record(number)?;
+        let r = self.books.get(book)?.record(number)?;
         Some((book / 2, r.queue))
     }
 
-    fn fate(&mut self, id: u64) -> Option<Fate> {
+    fn fate(&self, id: u64) -> Option<Fate> {
         let (book, number) = split(id);
-        self.books.get_mut(book)?.record(number).map(|r| r.fate)
+        self.books.get(book)?.record(number).map(|r| r.fate)
     }
 
     /// Whether the host has a packet, or has consumed it.
     #[must_use]
-    pub fn with_host(&mut self, id: u64) -> bool {
+    pub fn with_host(&self, id: u64) -> bool {
         matches!(self.fate(id), Some(Fate::Held | Fate::Consumed))
     }
 
     /// Whether a packet can no longer be answered.
     #[must_use]
-    pub fn over(&mut self, id: u64) -> bool {
+    pub fn over(&self, id: u64) -> bool {
         !matches!(self.fate(id), Some(Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed))
     }
 
@@ -364,8 +159,9 @@ impl Ledger {
         let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
         let found = match book.record(number) {
             Some(r) if r.fate == from => {
-                r.fate = to;
+                book.change(number, |r| r.fate = to);
                 book.settle();
+                book.settle_lingering(number);
                 self.taken += u64::from(from == Fate::Held && !is_answer(id));
                 return;
             }
@@ -413,18 +209,18 @@ impl Ledger {
             return None; // a copy has come back before it
         }
         let (book, number) = split(id);
-        if let Some(r) = self.books.get_mut(book).and_then(|b| b.record(number)) {
-            r.by = port as u8;
+        if let Some(book) = self.books.get_mut(book) {
+            book.change(number, |r| r.by = port as u8);
         }
         self.moves(id, Fate::Held, Fate::InTx);
         Some(id)
     }
 
     /// Whether a packet was offered and has left, is to leave, or is gone.
-    fn left_without(&mut self, id: u64) -> bool {
+    fn left_without(&self, id: u64) -> bool {
         let (book, number) = split(id);
-        match self.books.get_mut(book) {
-            Some(book) if number < book.base => true,
+        match self.books.get(book) {
+            Some(book) if book.has_settled(number) => true,
             Some(book) => book.record(number).is_some_and(|r| matches!(r.fate, Fate::InTx | Fate::Forwarded)),
             None => false,
         }
@@ -481,11 +277,11 @@ impl Ledger {
         }
         for (number, book) in self.books.iter_mut().enumerate() {
             let leaves = |at: u64| on_wire.is_some_and(|ids| ids.iter().flatten().any(|&id| split(id) == (number, at)));
-            for (at, r) in (book.base..).zip(&mut book.records) {
+            for (at, r) in book.unsettled() {
                 let held = r.fate == Fate::InFifo && number / 2 == port;
                 let to_be_sent = on_wire.is_some() && r.fate == Fate::InTx && usize::from(r.by) == port;
                 if held || to_be_sent && !leaves(at) {
-                    r.fate = Fate::Reset;
+                    book.change(at, |r| r.fate = Fate::Reset);
                 }
             }
         }
@@ -495,8 +291,9 @@ impl Ledger {
             if book / 2 != port {
                 return true;
             }
-            if let Some(r) = books[book % 2].record(number).filter(|r| r.fate == Fate::Held) {
-                r.fate = Fate::Reset;
+            let book = &mut books[book % 2];
+            if book.record(number).is_some_and(|r| r.fate == Fate::Held) {
+                book.change(number, |r| r.fate = Fate::Reset);
             }
             false
         });
@@ -507,31 +304,25 @@ impl Ledger {
     pub fn load_begins(&mut self, first: u64) {
         let (book, number) = split(first);
         let Some(book) = self.books.get_mut(book) else { return };
-        let settled = book.base;
         if !book.load.ids.is_empty() {
             return; // it goes on
         }
-        book.load.ids = number..u64::MAX;
-        if number < settled {
-            self.violation(format!("the load starts at packet {first:#x} but {settled} are settled"));
+        book.load_is_from(number);
+        if book.has_settled(number) {
+            self.violation(format!("the load starts at packet {first:#x}, which is settled"));
         }
     }
 
     /// The cohort so far is forgotten: another one follows.
     pub fn new_cohort(&mut self) {
-        self.books.iter_mut().for_each(|b| b.cohort = Watched::new(0..0, b.cohort.settled.len()));
+        self.books.iter_mut().for_each(Book::new_cohort);
     }
 
     /// Packet `id`, being offered, belongs to the cohort: a port's is one run of packets.
     pub fn in_cohort(&mut self, id: u64) {
         let (book, number) = split(id);
         let Some(book) = self.books.get_mut(book) else { return };
-        let ids = &mut book.cohort.ids;
-        if ids.is_empty() {
-            *ids = number..number;
-        }
-        let expected = ids.end;
-        ids.end = number + 1;
+        let expected = book.in_cohort(number);
         if expected != number {
             self.violation(format!("the cohort jumps from number {expected} to packet {id:#x}"));
         }

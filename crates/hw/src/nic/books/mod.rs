@@ -1,12 +1,13 @@
 //! The books: what became of every packet, why, when, and what software did, by code that shares nothing with the paths.
 //! They hear what devices and wires tell ([`Notice`]) and know no device; a new one gets all of them for nothing.
 //!
-//! - `ledger`: fates, which must balance; `drops`: why a packet was refused; `journeys`: latency by hop.
+//! - `ledger`: what must balance, `fates` of packets in it; `drops`: why a packet was refused; `journeys`: latency by hop.
 //! - `driver`: polls, bursts, replenishment; `timeline`: what happens in a window of time.
 //! - `port`: the books of one port. [`Books`]: what the ports share: packets come in by one and leave by any.
 
 mod driver;
 mod drops;
+mod fates;
 mod journeys;
 mod ledger;
 mod port;
@@ -14,8 +15,9 @@ mod timeline;
 
 pub use driver::DriverStats;
 pub use drops::{DropClasses, State as DropState, STATES};
+pub use fates::{Counts, Fate};
 pub use journeys::Hop;
-pub use ledger::{Counts, Fate, Ledger, ModelCounters, Which};
+pub use ledger::{Ledger, ModelCounters, Which};
 pub use port::{Buckets, PortBook, QueueBook};
 pub use timeline::Record;
 
