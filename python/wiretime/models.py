@@ -1084,6 +1084,8 @@ class Qdma(TypedDict):
     generator_cycles: int
     fetch_cycles: int
     prefetch_reads: int
+    card_memory: str
+    card_memory_latency: str
     request_header: int
     request_unit: int
     request_boundary: int

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wiretime_base::Frequency;
+use wiretime_base::{Bytes, Duration, Frequency};
 
 /// What is behind the streams of a QDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -39,6 +39,10 @@ pub struct Qdma {
     /// Reads of descriptors of a queue to the host that may be under way at a time, where its context allows no more.
     #[schemars(range(min = 1, max = 16), extend("unit" = "requests"))]
     pub prefetch_reads: u32,
+    /// Memory on the card, for queues between memories.
+    pub card_memory: Bytes,
+    /// What it takes from its asking to its answer.
+    pub card_memory_latency: Duration,
     /// Header of a request on the requester interface.
     #[schemars(range(min = 0, max = 64), extend("unit" = "B"))]
     pub request_header: u32,

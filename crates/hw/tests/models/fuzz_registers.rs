@@ -37,7 +37,7 @@ fn the_82599() {
 
 #[test]
 fn the_qdma() {
-    for seed in seeds(&[0x9e37_79b9_7f4a_7c15, 2, 3]) {
+    for seed in seeds(&[0x9e37_79b9_7f4a_7c15, 2, 3, 4]) {
         fuzz(Interface::Qdma, seed);
     }
 }

@@ -10,5 +10,6 @@ mod fuzz_mlx5;
 mod fuzz_registers;
 mod ordering;
 mod perturb;
+mod qdma;
 mod repeat;
 mod sketch;

@@ -41,6 +41,8 @@ struct Knowledge {
     bar: u64,
     interesting: Vec<u64>,
     value: fn(&mut Random, u64, u32) -> u32,
+    /// Descriptors say how long what they hand over is, so that it may be all of memory.
+    everywhere: bool,
 }
 
 fn of_8254x() -> Knowledge {
@@ -48,6 +50,7 @@ fn of_8254x() -> Knowledge {
     let mut interesting = vec![0, 0xc0, 0xd0, 0xc4, 0x5000, 0x2828, 0x3828];
     interesting.extend([reg::RCTL, reg::TCTL, reg::RDBAL, reg::RDLEN, reg::RDT, reg::TDBAL, reg::TDLEN, reg::TDT]);
     Knowledge {
+        everywhere: false,
         bar: e1000::BAR_SIZE,
         interesting,
         value: |random, offset, value| match offset {
@@ -73,6 +76,7 @@ fn of_82599() -> Knowledge {
         }
     }
     Knowledge {
+        everywhere: false,
         bar: ixgbe::BAR_SIZE,
         interesting,
         value: |random, offset, value| {
@@ -93,6 +97,18 @@ fn of_82599() -> Knowledge {
     }
 }
 
+/// The same with queues between memories.
+fn of_mapped_qdma() -> Knowledge {
+    let mut know = of_qdma();
+    know.interesting.extend([0x1004, 0x1204]);
+    let value = |random: &mut Random, offset, value| match offset {
+        0x1004 | 0x1204 => 1,
+        0x808 if random.one_in(2) => (of_qdma().value)(random, offset, value) | 1 << 31 | 1 << 17,
+        _ => (of_qdma().value)(random, offset, value),
+    };
+    Knowledge { everywhere: true, value, ..know }
+}
+
 /// Two queues, so that all that one needs comes together now and then.
 fn of_qdma() -> Knowledge {
     let mut interesting = vec![0, 0x134, 0x204, 0x208, 0x250, 0xa00, 0xa40, 0xa84, 0xab0, 0xb0c, 0xb50, 0xe24];
@@ -103,6 +119,7 @@ fn of_qdma() -> Knowledge {
         interesting.extend((0..4).map(|bell| 0x18000 + queue * 16 + bell * 4));
     }
     Knowledge {
+        everywhere: false,
         bar: 0x20000,
         interesting,
         value: |random, offset, value| match offset {
@@ -113,7 +130,7 @@ fn of_qdma() -> Knowledge {
             // Words of contexts: indices and flags, a base that is handed over, what makes them valid.
             0x804 => value | 1 | 1 << 27,
             0x808 if random.one_in(2) => (handed_over(random) >> 6) as u32,
-            0x808 => value & 0x0003_f1ff | 1 | 1 << 2 | 1 << 3 | 1 << 13 | 1 << 20,
+            0x808 => value & 0x0023_f1ff | 1 | 1 << 2 | 1 << 3 | 1 << 13 | 1 << 20,
             0x80c if random.one_in(2) => value & 0x0c00_0000,
             0x80c => handed_over(random) as u32 & !0xf,
             0x810 if !random.one_in(8) => u32::from(random.one_in(2)) << 28,
@@ -122,7 +139,7 @@ fn of_qdma() -> Knowledge {
             0x824..=0x840 if !random.one_in(8) => u32::MAX,
             // Contexts of these two queues, written more often than taken away.
             0x844 if !random.one_in(8) => {
-                let (selector, operation) = (random.of(&[0, 1, 6, 7]), if random.one_in(20) { 3 } else { 1 });
+                let (selector, operation) = (random.of(&[0, 1, 6, 7, 8]), if random.one_in(20) { 3 } else { 1 });
                 selector << 1 | operation << 5 | (random.below(2) as u32) << 7
             }
             _ => value,
@@ -153,6 +170,7 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     let know = match interface {
         Interface::I8254x => of_8254x(),
         Interface::I82599 => of_82599(),
+        _ if random.one_in(2) => of_mapped_qdma(),
         _ => of_qdma(),
     };
     p.nic[0].interface = interface;
@@ -239,7 +257,7 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     }
     // Receive buffers that the fuzzer placed at MEMORY - n wrote there: that was handed over. The rest is untouched.
     let blocks = (0..HANDED_OVER / BLOCK).map(|block| (block * BLOCK + REACHED, (block + 1) * BLOCK));
-    for (from, to) in blocks.chain([(HANDED_OVER, MEMORY - 4096)]) {
+    for (from, to) in blocks.chain([(HANDED_OVER, MEMORY - 4096)]).filter(|_| !know.everywhere) {
         let range = from as usize..to as usize;
         if ram.bytes[range.clone()] == before[range] {
             continue;

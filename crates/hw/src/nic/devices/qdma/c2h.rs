@@ -7,7 +7,7 @@
 
 use super::completions::{Entry, Follows};
 use super::ring::Fetch;
-use super::{Due, Qdma};
+use super::{Due, Qdma, Status};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::{Notice, Refusal};
@@ -231,10 +231,10 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// A status, or completions, take the interface from `t` on.
     pub(super) fn write_completion<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) -> bool {
-        if let Some((side, queue)) = self.statuses.pop_front() {
-            match side {
-                Side::Receive => self.write_status(t, queue, io),
-                Side::Transmit => self.write_report(t, queue, io),
+        if let Some(status) = self.statuses.pop_front() {
+            match status {
+                Status::Completions(queue) => self.write_status(t, queue, io),
+                Status::Ring(side, queue) => self.write_report(t, side, queue, io),
             }
             return true;
         }
@@ -268,22 +268,29 @@ impl<S: SharedRegisters> Qdma<S> {
         if ring.entries == 0 || !ring.due {
             return; // it has begun anew since
         }
-        let through = self.requester.take(t, 8);
-        let (left, visible) =
-            io.write(through, ring.at(ring.entries), &ring.status(), purpose(queue, Moves::Completions));
-        self.requester.leaves(left);
+        let (mut after, mut visible) = (t, t);
+        let (at, status) = (ring.at(ring.entries), ring.status());
+        if ring.context.status {
+            let through = self.requester.take(t, 8);
+            (after, visible) = io.write(through, at, &status, purpose(queue, Moves::Completions));
+            self.requester.leaves(after);
+            self.received.write_backs += 1;
+        }
         while let Some((entry, id)) = ring.untold.pop_front() {
             io.tell(visible, Notice::Completed { queue, entry, packet: Some(id) });
         }
-        ring.tells();
-        self.received.write_backs += 1;
+        let how = ring.context.interrupts;
+        if ring.tells() {
+            let source = (Side::Receive, queue, u64::from_le_bytes(status));
+            self.interrupt((after, visible), source, how, io);
+        }
     }
 
     /// What an event of a completion ring asks for.
     pub(super) fn follow<G>(&mut self, t: Ps, queue: u16, follows: Follows, io: &mut Io<'_, Due, G>) {
         match follows {
             Follows::Nothing => {}
-            Follows::Status => self.statuses.push_back((Side::Receive, queue)),
+            Follows::Status => self.statuses.push_back(Status::Completions(queue)),
             Follows::Timer => {
                 let ring = &self.rings[usize::from(queue)];
                 let cycles = self.registers.timer(ring.context.timer);

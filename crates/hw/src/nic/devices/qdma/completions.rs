@@ -44,8 +44,10 @@ pub struct CompletionRing {
     color: bool,
     /// Entries that are given away to slots and not written.
     reserved: u32,
-    /// A status has been written and software has not answered.
+    /// A status has been written, or an interrupt sent, and software has not answered.
     told: bool,
+    /// It wants to be interrupted by the next.
+    armed: bool,
     /// A timer runs.
     timing: bool,
     /// A status waits to be written.
@@ -117,10 +119,15 @@ impl CompletionRing {
         word.to_le_bytes()
     }
 
+    /// Whether software wants to be told anything.
+    fn tells_anything(&self) -> bool {
+        self.context.status || self.context.interrupts.enabled && self.armed
+    }
+
     /// Whether the status is due or a timer starts, where `count` entries make it due.
     fn moderate(&mut self, count: u32) -> Follows {
         let unread = self.unread();
-        if !self.context.status || self.due || unread == 0 {
+        if !self.tells_anything() || self.due || unread == 0 {
             return Follows::Nothing;
         }
         let enough = unread >= count.max(1);
@@ -153,15 +160,16 @@ impl CompletionRing {
     /// Its timer has ended.
     pub fn expired(&mut self) -> Follows {
         self.timing = false;
-        if self.told || self.due || self.unread() == 0 || !self.context.status {
+        if self.told || self.due || self.unread() == 0 || !self.tells_anything() {
             return Follows::Nothing;
         }
         self.due = true;
         Follows::Status
     }
 
-    /// Software has read up to `index`.
-    pub fn read_up_to(&mut self, index: u32, count: u32) -> Follows {
+    /// Software has read up to `index`, and wants to be interrupted or not.
+    pub fn read_up_to(&mut self, index: u32, count: u32, armed: bool) -> Follows {
+        self.armed = armed;
         if self.entries > 0 {
             self.consumed = index % self.entries;
         }
@@ -169,10 +177,11 @@ impl CompletionRing {
         self.moderate(count)
     }
 
-    /// Its status is written.
-    pub fn tells(&mut self) {
+    /// Its status is written, where it is; whether software is interrupted.
+    pub fn tells(&mut self) -> bool {
         self.due = false;
         self.told = true;
+        self.context.interrupts.enabled && std::mem::take(&mut self.armed)
     }
 }
 
@@ -279,11 +288,23 @@ mod tests {
             (Follows::Nothing, Follows::Nothing),
             "until software has answered"
         );
-        assert_eq!(r.read_up_to(3, 3), Follows::Timer);
+        assert_eq!(r.read_up_to(3, 3, false), Follows::Timer);
         assert_eq!(r.expired(), Follows::Status);
         r.tells();
         (0..4).for_each(|_| assert_eq!(write(&mut r, 3), Follows::Nothing));
-        assert_eq!(r.read_up_to(4, 3), Follows::Status, "at once, where enough wait");
+        assert_eq!(r.read_up_to(4, 3, false), Follows::Status, "at once, where enough wait");
+    }
+
+    #[test]
+    fn an_interrupt_where_software_waits_for_one() {
+        let mut r = ring(Trigger::Every);
+        (r.context.status, r.context.interrupts.enabled) = (false, true);
+        assert_eq!(write(&mut r, 1), Follows::Nothing, "it does not wait");
+        assert_eq!(r.read_up_to(0, 1, true), Follows::Status, "what has come before is told at once");
+        assert!(r.tells());
+        assert_eq!(write(&mut r, 1), Follows::Nothing, "once each time that it asks");
+        assert_eq!(r.read_up_to(2, 1, true), Follows::Nothing);
+        assert_eq!((write(&mut r, 1), r.tells(), r.tells()), (Follows::Status, true, false));
     }
 
     #[test]

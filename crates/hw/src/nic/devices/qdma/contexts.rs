@@ -17,9 +17,11 @@ pub enum Selector {
     Completion,
     /// Buffer size and prefetching of a queue to the host.
     Prefetch,
+    /// Ring that interrupts of several queues are gathered in.
+    Interrupt,
     /// Queues of a function.
     FunctionMap,
-    /// What is kept and not looked at: hardware and credit contexts, interrupt rings, timers.
+    /// What is kept and not looked at: hardware and credit contexts, timers.
     Other(u8),
 }
 
@@ -35,6 +37,7 @@ impl Selector {
             1 => Self::SoftwareH2c,
             6 => Self::Completion,
             7 => Self::Prefetch,
+            8 => Self::Interrupt,
             12 => Self::FunctionMap,
             other => Self::Other(other as u8),
         }
@@ -54,6 +57,8 @@ fn bits(c: &Context, from: u32, count: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // as in the product guides
 pub struct Software {
+    /// Software wants to be interrupted by the next report.
+    pub armed: bool,
     pub enabled: bool,
     /// Report when all is done; report at intervals.
     pub report_empty: bool,
@@ -66,8 +71,22 @@ pub struct Software {
     pub ring_size: usize,
     /// Bytes of a descriptor.
     pub size: u32,
+    pub interrupts: Interrupts,
+    /// Between memories, by this channel of its direction.
     pub memory_mapped: bool,
+    pub channel: usize,
     pub base: u64,
+}
+
+/// How a queue interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Whether it does.
+    pub enabled: bool,
+    /// By an entry of an interrupt ring, not by a message of its own.
+    pub gathered: bool,
+    /// The ring, or the message's vector.
+    pub vector: u16,
 }
 
 impl Software {
@@ -75,6 +94,7 @@ impl Software {
     #[must_use]
     pub fn of(c: &Context) -> Self {
         Self {
+            armed: bits(c, 16, 1) != 0,
             enabled: bits(c, 32, 1) != 0,
             report_empty: bits(c, 34, 1) != 0,
             report_interval: bits(c, 35, 1) != 0,
@@ -82,7 +102,13 @@ impl Software {
             ring_size: bits(c, 44, 4) as usize,
             size: 8 << bits(c, 48, 2),
             write_back: bits(c, 52, 1) != 0,
+            interrupts: Interrupts {
+                enabled: bits(c, 53, 1) != 0,
+                gathered: bits(c, 139, 1) != 0,
+                vector: bits(c, 128, 11) as u16,
+            },
             memory_mapped: bits(c, 63, 1) != 0,
+            channel: bits(c, 51, 1) as usize,
             base: bits(c, 64, 64),
         }
     }
@@ -152,6 +178,7 @@ pub struct Completion {
     pub valid: bool,
     /// The status entry is written.
     pub status: bool,
+    pub interrupts: Interrupts,
     pub trigger: Trigger,
     /// Indices into the tables of counts and timers.
     pub count: usize,
@@ -170,6 +197,11 @@ impl Completion {
     pub fn of(c: &Context) -> Self {
         Self {
             status: bits(c, 0, 1) != 0,
+            interrupts: Interrupts {
+                enabled: bits(c, 1, 1) != 0,
+                gathered: bits(c, 143, 1) != 0,
+                vector: bits(c, 132, 11) as u16,
+            },
             trigger: Trigger::of(bits(c, 2, 3)),
             count: bits(c, 17, 4) as usize,
             timer: bits(c, 21, 4) as usize,
@@ -178,6 +210,38 @@ impl Completion {
             base: bits(c, 32, 58) << 6,
             size: 8 << bits(c, 90, 2),
             valid: bits(c, 124, 1) != 0,
+        }
+    }
+}
+
+/// A ring of interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // as in the product guides
+pub struct InterruptRing {
+    pub valid: bool,
+    /// Of the message that tells of its entries.
+    pub vector: u16,
+    /// What the color bit of the first turn is.
+    pub color: bool,
+    pub base: u64,
+    /// Entries of eight bytes.
+    pub entries: u32,
+    /// The first to be written.
+    pub produced: u32,
+}
+
+impl InterruptRing {
+    /// As written.
+    #[must_use]
+    pub fn of(c: &Context) -> Self {
+        let entries = 512 * (bits(c, 67, 3) as u32 + 1);
+        Self {
+            valid: bits(c, 0, 1) != 0,
+            vector: bits(c, 1, 11) as u16,
+            color: bits(c, 14, 1) != 0,
+            base: bits(c, 15, 52) << 12,
+            entries,
+            produced: bits(c, 70, 12) as u32 % entries,
         }
     }
 }
@@ -206,5 +270,18 @@ mod tests {
         assert!(c.valid && c.status && c.color);
         assert_eq!((c.trigger, c.count, c.timer, c.ring_size), (Trigger::TimerAndCount, 7, 9, 2));
         assert_eq!((c.size, c.base), (16, base));
+    }
+
+    #[test]
+    fn who_interrupts_and_how() {
+        let queue = |gathered| Interrupts { enabled: true, gathered, vector: 5 };
+        let s = Software::of(&[1 << 16, 1 | 1 << 19 | 1 << 21 | 1 << 31, 0, 0, 5 | 1 << 11, 0, 0, 0]);
+        assert!(s.armed && s.memory_mapped);
+        assert_eq!((s.interrupts, s.channel), (queue(true), 1));
+        assert_eq!(Completion::of(&[2, 0, 0, 0, 5 << 4, 0, 0, 0]).interrupts, queue(false));
+        let base: u64 = 0x1_2345_6000;
+        let words = [1 | 9 << 1 | 1 << 14 | (base << 3) as u32, (base >> 29) as u32, 1 << 3 | 7 << 6, 0, 0, 0, 0, 0];
+        let ring = InterruptRing { valid: true, vector: 9, color: true, base, entries: 1024, produced: 7 };
+        assert_eq!(InterruptRing::of(&words), ring);
     }
 }

@@ -5,7 +5,7 @@
 //! Left out: zero-length descriptors carry nothing; user-defined fields of descriptors.
 
 use super::ring::Fetch;
-use super::{Due, Qdma};
+use super::{Due, Qdma, Status};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
@@ -52,14 +52,6 @@ impl Asking {
     }
 }
 
-/// A request under way: when it is answered, in order; its bytes; the descriptor that ends with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    until: Ps,
-    bytes: u64,
-    ends: Option<(u16, u32, Descriptor)>,
-}
-
 fn purpose(queue: u16, moves: Moves) -> Purpose {
     Purpose::new(Side::Transmit, queue, moves)
 }
@@ -71,9 +63,12 @@ impl<S: SharedRegisters> Qdma<S> {
     }
 
     /// A doorbell.
-    pub(super) fn post_h2c<G: GuestMemory>(&mut self, queue: u16, index: u32, io: &mut Io<'_, Due, G>) {
+    pub(super) fn post_h2c<G: GuestMemory>(&mut self, queue: u16, value: u32, io: &mut Io<'_, Due, G>) {
         let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
-        let count = q.ring.post(index);
+        let count = q.ring.post(value & 0xffff);
+        if q.report.arms(value >> 16 & 1 != 0) {
+            self.statuses.push_back(Status::Ring(Side::Transmit, queue));
+        }
         io.note(Notice::Posted { queue, count, level: self.level(queue) });
         self.want_descriptors(Side::Transmit, queue);
     }
@@ -95,14 +90,7 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// Whether one more request may be under way at `t`; else from when on.
     fn throttled(&mut self, t: Ps) -> Option<Ps> {
-        let (requests, bytes) = self.registers.h2c_throttle();
-        while self.answered < self.asked.len() && self.asked[self.answered].until <= t {
-            self.under_way.0 -= 1;
-            self.under_way.1 -= self.asked[self.answered].bytes;
-            self.answered += 1;
-        }
-        let full = self.under_way.0 >= requests || self.under_way.1 + u64::from(self.max_read) > bytes;
-        (full && self.under_way.0 > 0).then(|| self.asked[self.answered].until)
+        self.requests.throttled(t, self.registers.h2c_throttle(), self.max_read)
     }
 
     /// When data from the host can be asked for.
@@ -144,14 +132,11 @@ impl<S: SharedRegisters> Qdma<S> {
             until = io.read(through, address, piece, purpose(a.queue, Moves::Payload));
         }
         self.requester.leaves(through);
-        // Packets stay in order.
-        until = until.max(self.asked.back().map_or(Ps::ZERO, |l| l.until));
         a.done += piece as u32;
         let ended = a.done >= a.descriptor.length;
         let epoch = self.h2c[usize::from(a.queue)].epoch;
-        self.asked.push_back(Asked { until, bytes: piece, ends: ended.then_some((a.queue, epoch, a.descriptor)) });
-        self.under_way.0 += 1;
-        self.under_way.1 += piece;
+        // Packets stay in order.
+        let until = self.requests.push(until, piece, ended.then_some((a.queue, epoch, a.descriptor)));
         if ended {
             io.at(until, Due::Answered);
         } else {
@@ -163,14 +148,9 @@ impl<S: SharedRegisters> Qdma<S> {
     /// All that a descriptor points to is here.
     pub(super) fn answer<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
         let t = io.now;
-        self.throttled(t);
-        while let Some(asked) = self.asked.pop_front() {
-            self.answered = self.answered.saturating_sub(1);
-            if let Some((queue, epoch, descriptor)) = asked.ends {
-                if self.h2c[usize::from(queue)].epoch == epoch {
-                    self.descriptor_done(t, queue, descriptor, io);
-                }
-                break;
+        if let Some((queue, epoch, descriptor)) = self.requests.pop(t) {
+            if self.h2c[usize::from(queue)].epoch == epoch {
+                self.descriptor_done(t, queue, descriptor, io);
             }
         }
     }
@@ -187,15 +167,9 @@ impl<S: SharedRegisters> Qdma<S> {
         q.packet.resize(end, 0);
         self.faults += u64::from(end > at && !io.guest.read(d.address, &mut q.packet[at..end]));
         q.ring.finish();
-        q.unreported += 1;
-        let idle = q.ring.outstanding() == 0;
-        let interval = q.context.report_interval && q.unreported >= self.registers.report_interval();
-        let reported = q.context.write_back && (interval || q.context.report_empty && idle);
-        if reported {
-            q.unreported = 0;
-            if !std::mem::replace(&mut q.report_due, true) {
-                self.statuses.push_back((Side::Transmit, queue));
-            }
+        let (reported, sent) = q.report.done(q.ring.outstanding() == 0, self.registers.report_interval());
+        if sent {
+            self.statuses.push_back(Status::Ring(Side::Transmit, queue));
         }
         if d.last {
             let packet = std::mem::take(&mut q.packet);
@@ -210,18 +184,29 @@ impl<S: SharedRegisters> Qdma<S> {
         io.tell(t, Notice::Finished { queue, reported, level: self.level(queue) });
     }
 
-    /// A queue's status: what is done, up to now.
-    pub(super) fn write_report<G: GuestMemory>(&mut self, t: Ps, queue: u16, io: &mut Io<'_, Due, G>) {
-        let q = &mut self.h2c[usize::from(queue)];
-        if !std::mem::take(&mut q.report_due) || !q.ring.on {
-            return;
+    /// A ring's report: what is done, up to now.
+    pub(super) fn write_report<G: GuestMemory>(&mut self, t: Ps, side: Side, queue: u16, io: &mut Io<'_, Due, G>) {
+        let (report, done, posted, at) = match self.mapped.ring(side, queue) {
+            Some(q) => (&mut q.report, q.ring.done, q.ring.posted, q.ring.at(q.ring.entries)),
+            None => {
+                let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
+                (&mut q.report, q.ring.done, q.ring.posted, q.ring.at(q.ring.entries))
+            }
+        };
+        let (writes, interrupts) = report.leaves();
+        let how = report.context().interrupts;
+        let (mut after, mut visible) = (t, t);
+        if writes {
+            let word = u64::from(done) << 16 | u64::from(posted) << 32;
+            let through = self.requester.take(t, 8);
+            (after, visible) = io.write(through, at, &word.to_le_bytes(), Purpose::new(side, queue, Moves::WriteBack));
+            self.requester.leaves(after);
+            self.reports += 1;
         }
-        let word = u64::from(q.ring.done) << 16 | u64::from(q.ring.posted) << 32;
-        let through = self.requester.take(t, 8);
-        let at = q.ring.at(q.ring.entries);
-        let (left, _) = io.write(through, at, &word.to_le_bytes(), purpose(queue, Moves::WriteBack));
-        self.requester.leaves(left);
-        self.reports += 1;
+        if interrupts {
+            let status = u64::from(posted) | u64::from(done) << 16;
+            self.interrupt((after, visible), (side, queue, status), how, io);
+        }
     }
 }
 

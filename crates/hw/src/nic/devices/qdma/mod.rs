@@ -3,18 +3,23 @@
 //!
 //! - `registers`, `contexts`: what a driver sees; `ring`: descriptors into the device; `completions`: entries back.
 //! - `c2h`: streams to the host; `h2c`: streams from the host; `generator`: the reference design's user logic.
+//! - `mapped`: between memories; `report`: what is told of descriptors; `requests`: reads under way; `interrupts`.
 //!
 //! Everything that it asks of memory goes through one requester interface, where data, reads, descriptors and completions have
 //! turns: on a fast link that interface is what binds.
 //!
-//! Left out: memory-mapped engine, interrupts, virtual functions, bypass; a program polls.
+//! Left out: virtual functions, bypass. A queue is one between memories as its context says; it carries no packets.
 
 mod c2h;
 mod completions;
 mod contexts;
 mod generator;
 mod h2c;
+mod interrupts;
+mod mapped;
 mod registers;
+mod report;
+mod requests;
 mod ring;
 
 use super::super::blocks::fifo::ByteFifo;
@@ -31,10 +36,14 @@ use crate::requester::{Moves, Purpose, Side};
 use crate::wire::Packet;
 use c2h::{Stored, Writing};
 use completions::{Coalescing, CompletionRing};
-use contexts::{Completion, Prefetch, Selector, Software};
+use contexts::{Completion, InterruptRing, Prefetch, Selector, Software};
 use generator::Generator;
-use h2c::{Asked, Asking, Descriptor};
+use h2c::{Asking, Descriptor};
+use interrupts::InterruptEngine;
+use mapped::MappedEngine;
 use registers::{bell, Bell, Changed, Registers};
+use report::Report;
+use requests::Requests;
 use ring::{DescriptorRing, Fetch};
 use std::collections::VecDeque;
 use wiretime_base::events::Event as Ordered;
@@ -74,17 +83,34 @@ pub fn identity((generation, lanes): (u32, u32)) -> Identity {
 #[allow(missing_docs)] // the fields: names say it
 pub enum Due {
     /// A doorbell arrives.
-    Doorbell { bell: Bell, queue: u16, value: u32 },
-    /// Descriptors are here.
-    Descriptors { side: Side, queue: u16, fetch: Fetch },
-    /// What a descriptor from the host points to is here.
+    Doorbell {
+        bell: Bell,
+        queue: u16,
+        value: u32,
+    },
+    /// Descriptors are here, of a queue of streams or of one between memories.
+    Descriptors {
+        side: Side,
+        queue: u16,
+        fetch: Fetch,
+        mapped: bool,
+    },
+    /// What a descriptor from the host points to is here; the same between memories.
     Answered,
+    Arrived,
     /// A packet of the generator is whole.
     Generated,
     /// The generator can begin another.
     Generate,
     /// A completion ring's timer ends.
-    Timer { queue: u16, epoch: u32 },
+    Timer {
+        queue: u16,
+        epoch: u32,
+    },
+    /// An interrupt's message is to be sent.
+    Message {
+        vector: u16,
+    },
     /// The requester interface can take a request.
     Request,
 }
@@ -98,6 +124,8 @@ impl Ordered for Due {
             Due::Generated => 3,
             Due::Generate => 4,
             Due::Timer { .. } => 5,
+            Due::Arrived => 6,
+            Due::Message { .. } => 7,
             // Last: it chooses among all that is there.
             Due::Request => AFTER_SENT,
         }
@@ -130,10 +158,7 @@ struct C2hQueue {
 #[derive(Debug, Default)]
 struct H2cQueue {
     ring: DescriptorRing<Descriptor>,
-    context: Software,
-    /// Descriptors done that no status has told of; one is on its way.
-    unreported: u32,
-    report_due: bool,
+    report: Report,
     /// The packet that is being gathered.
     packet: Vec<u8>,
     sent: u64,
@@ -142,7 +167,7 @@ struct H2cQueue {
 }
 
 /// Who wants the requester interface: turns go round.
-const SOURCES: [Source; 4] = [Source::Payload, Source::Reads, Source::Descriptors, Source::Completions];
+const SOURCES: [Source; 5] = [Source::Payload, Source::Reads, Source::Descriptors, Source::Completions, Source::Mapped];
 
 #[derive(Clone, Copy, Debug)]
 enum Source {
@@ -150,6 +175,16 @@ enum Source {
     Reads,
     Descriptors,
     Completions,
+    Mapped,
+}
+
+/// A status that is to be written.
+#[derive(Clone, Copy, Debug)]
+enum Status {
+    /// Of a queue's completion ring.
+    Completions(u16),
+    /// Of a ring of descriptors.
+    Ring(Side, u16),
 }
 
 /// See the module.
@@ -181,12 +216,12 @@ pub struct Qdma<S> {
     /// What the last one had its buffers in.
     spare_buffers: VecDeque<u64>,
     asking: Option<Asking>,
-    asked: VecDeque<Asked>,
-    /// Of these so many are answered; the others, and their bytes, are under way.
-    answered: usize,
-    under_way: (u32, u64),
+    /// Those that end a descriptor say which, of which queue, in which of its lives.
+    requests: Requests<(u16, u32, Descriptor)>,
     coalescing: Coalescing,
-    statuses: VecDeque<(Side, u16)>,
+    statuses: VecDeque<Status>,
+    interrupts: InterruptEngine,
+    mapped: MappedEngine,
     generator: Generator,
     generated: Option<(Packet, u16)>,
     generates: Ps,
@@ -254,11 +289,11 @@ impl<S: SharedRegisters> Qdma<S> {
             writing: None,
             spare_buffers: VecDeque::new(),
             asking: None,
-            asked: VecDeque::with_capacity(1024),
-            answered: 0,
-            under_way: (0, 0),
+            requests: Requests::default(),
             coalescing: Coalescing::default(),
             statuses: VecDeque::with_capacity(64),
+            interrupts: InterruptEngine::default(),
+            mapped: MappedEngine::new(q),
             generator: Generator::new(user_clock, q.generator_cycles, queues),
             generated: None,
             generates: Ps::MAX,
@@ -292,6 +327,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 Source::Descriptors => (self.wanting.count() > 0).then(|| self.fetches.max(t)),
                 Source::Reads => self.reads_due(t),
                 Source::Completions => self.completions_due(t),
+                Source::Mapped => self.mapped_due(t),
             };
             let granted = match (due, SOURCES[at]) {
                 (Some(due), _) if due > t => {
@@ -303,6 +339,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 (_, Source::Reads) => self.read_payload(t, io),
                 (_, Source::Descriptors) => self.read_descriptors(t, io),
                 (_, Source::Completions) => self.write_completion(t, io),
+                (_, Source::Mapped) => self.move_mapped(t, io),
             };
             if granted {
                 self.turn = (at + 1) % SOURCES.len();
@@ -325,6 +362,10 @@ impl<S: SharedRegisters> Qdma<S> {
     /// Descriptors that the next read of a queue is to bring.
     fn due(&self, side: Side, queue: u16) -> u32 {
         let most = self.registers.fetch_max();
+        let mapped = &self.mapped.queues[usize::from(id(side, queue))].ring;
+        if mapped.on {
+            return mapped.due(self.descriptors, most);
+        }
         match side {
             Side::Receive => {
                 let q = &self.c2h[usize::from(queue)];
@@ -351,12 +392,14 @@ impl<S: SharedRegisters> Qdma<S> {
         self.wanting.turn_to(next, true);
         let (queue, side) = (next / 2, side_of(next));
         let count = self.due(side, queue);
-        let (size, (address, fetch)) = match side {
-            Side::Receive => {
+        let mapped = self.mapped.ring(side, queue).map(|q| (q.ring.size, q.ring.fetch(count)));
+        let (size, (address, fetch)) = match (mapped, side) {
+            (Some(fetch), _) => fetch,
+            (None, Side::Receive) => {
                 let ring = &mut self.c2h[usize::from(queue)].ring;
                 (ring.size, ring.fetch(count))
             }
-            Side::Transmit => {
+            (None, Side::Transmit) => {
                 let ring = &mut self.h2c[usize::from(queue)].ring;
                 (ring.size, ring.fetch(count))
             }
@@ -373,13 +416,14 @@ impl<S: SharedRegisters> Qdma<S> {
             until = until.max(answered);
             (at, rest, begin) = (at.wrapping_add(piece), rest - piece, through);
         }
-        let last = match side {
-            Side::Receive => &mut self.c2h[usize::from(queue)].last,
-            Side::Transmit => &mut self.h2c[usize::from(queue)].last,
+        let last = match (self.mapped.ring(side, queue), side) {
+            (Some(q), _) => &mut q.last,
+            (None, Side::Receive) => &mut self.c2h[usize::from(queue)].last,
+            (None, Side::Transmit) => &mut self.h2c[usize::from(queue)].last,
         };
         until = until.max(*last);
         *last = until;
-        io.at(until, Due::Descriptors { side, queue, fetch });
+        io.at(until, Due::Descriptors { side, queue, fetch, mapped: mapped.is_some() });
         self.want_descriptors(side, queue);
         true
     }
@@ -419,8 +463,14 @@ impl<S: SharedRegisters> Qdma<S> {
         }
         let index = value & 0xffff;
         match bell {
-            Bell::Interrupt => {}
-            Bell::H2c => self.post_h2c(queue, index, io),
+            Bell::Interrupt => self.interrupts_read(t, value, io),
+            Bell::H2c if self.mapped.ring(Side::Transmit, queue).is_some() => {
+                self.post_mapped(Side::Transmit, queue, value, io);
+            }
+            Bell::C2h if self.mapped.ring(Side::Receive, queue).is_some() => {
+                self.post_mapped(Side::Receive, queue, value, io);
+            }
+            Bell::H2c => self.post_h2c(queue, value, io),
             Bell::C2h => {
                 let ring = &mut self.c2h[at].ring;
                 if ring.on {
@@ -440,7 +490,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
                 (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
                 let count = self.registers.count(c.count);
-                let follows = ring.read_up_to(index, count);
+                let follows = ring.read_up_to(index, count, value >> 28 & 1 != 0);
                 self.follow(t, queue, follows, io);
             }
         }
@@ -473,6 +523,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 let s = Software::of(&self.registers.context(0, queue));
                 let entries = self.registers.ring_entries(s.ring_size);
                 self.registers.forget(Bell::C2h, queue);
+                self.mapped.configure(Side::Receive, queue, s, entries);
                 let q = &mut self.c2h[at];
                 (q.wanted, q.last, q.starved) = (0, Ps::ZERO, None);
                 if s.enabled && !s.memory_mapped {
@@ -499,7 +550,8 @@ impl<S: SharedRegisters> Qdma<S> {
                 let q = &mut self.h2c[at];
                 let (epoch, sent) = (q.epoch.wrapping_add(1), q.sent);
                 let ring = std::mem::take(&mut q.ring);
-                *q = H2cQueue { context: s, epoch, sent, ring, ..H2cQueue::default() };
+                *q = H2cQueue { report: Report::of(s), epoch, sent, ring, ..H2cQueue::default() };
+                self.mapped.configure(Side::Transmit, queue, s, entries);
                 if s.enabled && !s.memory_mapped {
                     q.ring.start(s.base, (entries, s.size), s.fetches);
                 } else {
@@ -525,6 +577,9 @@ impl<S: SharedRegisters> Qdma<S> {
                 q.buffer = if p.valid { self.registers.buffer_size(p.buffer_size) } else { 0 };
                 q.prefetches = p.enabled;
                 self.want_descriptors(Side::Receive, queue);
+            }
+            Selector::Interrupt => {
+                self.interrupts.configure(at, InterruptRing::of(&self.registers.context(8, queue)));
             }
             Selector::FunctionMap | Selector::Other(_) => {}
         }
@@ -573,6 +628,10 @@ impl<S: SharedRegisters> Device for Qdma<S> {
                     if let Some(changed) = self.registers.write(at, value) {
                         self.configure(changed, fx);
                     }
+                    if Registers::<S>::is_channel(at) {
+                        self.looks = fx.now;
+                        fx.at(fx.now, Due::Request);
+                    }
                 }
                 2 => self.registers.write_user(at, value),
                 _ => {}
@@ -603,10 +662,11 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             fx.note(Notice::Filtered(packet));
         }
         (self.writing, self.asking) = (None, None);
-        self.asked.clear();
-        (self.answered, self.under_way) = (0, (0, 0));
+        self.requests.clear();
         self.coalescing = Coalescing::default();
         self.statuses.clear();
+        self.interrupts.reset();
+        self.mapped.reset();
         (self.looks, self.generates, self.fetches, self.blocked) = (Ps::MAX, Ps::MAX, Ps::ZERO, false);
         fx.forget();
         fx.note(Notice::Reset);
@@ -625,7 +685,7 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             if !self.is_on(queue) {
                 continue;
             }
-            for bell in [Bell::H2c, Bell::C2h, Bell::Completion] {
+            for bell in [Bell::Interrupt, Bell::H2c, Bell::C2h, Bell::Completion] {
                 if let Some(value) = self.registers.changed(bell, queue) {
                     rung.push(Due::Doorbell { bell, queue, value });
                 }
@@ -658,7 +718,11 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         let t = io.now;
         match event {
             Due::Doorbell { bell, queue, value } => self.rung(bell, queue, value, io),
-            Due::Descriptors { side: Side::Receive, queue, fetch } => {
+            Due::Descriptors { side, queue, fetch, mapped: true } => {
+                self.take_mapped(side, queue, fetch, io);
+                self.pump(t, io);
+            }
+            Due::Descriptors { side: Side::Receive, queue, fetch, .. } => {
                 self.take_c2h_descriptors(queue, fetch, io);
                 self.pump(t, io);
             }
@@ -670,6 +734,11 @@ impl<S: SharedRegisters> Device for Qdma<S> {
                 self.answer(io);
                 self.pump(t, io);
             }
+            Due::Arrived => {
+                self.arrived(io);
+                self.pump(t, io);
+            }
+            Due::Message { vector } => self.message(vector, io),
             Due::Generated => {
                 if let Some((packet, queue)) = self.generated.take() {
                     self.store(&packet, queue, io);
@@ -693,6 +762,14 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             }
             Due::Request => {} // there has been an earlier look
         }
+    }
+
+    fn has_message(&mut self) -> bool {
+        self.interrupts.has_message()
+    }
+
+    fn take_message(&mut self) -> Option<u16> {
+        self.interrupts.take_message()
     }
 
     fn polled(&self) -> Vec<Polled> {
@@ -735,7 +812,11 @@ impl<S: SharedRegisters> Device for Qdma<S> {
     }
 
     fn is_on(&self, queue: u16) -> bool {
-        self.c2h[usize::from(queue)].ring.on || self.h2c[usize::from(queue)].ring.on
+        let mapped = |side| self.mapped.queues[usize::from(id(side, queue))].ring.on;
+        self.c2h[usize::from(queue)].ring.on
+            || self.h2c[usize::from(queue)].ring.on
+            || mapped(Side::Receive)
+            || mapped(Side::Transmit)
     }
 
     fn fifo(&self) -> (u64, u64) {

@@ -1,10 +1,11 @@
 //! Registers of a QDMA's physical function as CPM5 has them (PG347; the register headers of Xilinx's drivers), the tables that
 //! its driver fills, and the window to its contexts. Doorbells are pages of memory.
 //!
-//! Left out: error and debug registers (they read as what was written), mailbox, memory-mapped engine.
+//! Left out: error and debug registers (they read as what was written), mailbox.
 
 use super::contexts::{Context, Selector, SELECTORS, WORDS};
 use crate::nic::pages::SharedRegisters;
+use crate::requester::Side;
 use std::ops::Range;
 
 /// Size of the BARs: configuration, and user logic.
@@ -42,6 +43,9 @@ const COALESCE: u64 = 0xb50;
 const PREFETCH_DEPTH: u64 = 0xbe0;
 const COALESCE_DEPTH: u64 = 0xbe4;
 const H2C_THROTTLE: u64 = 0xe24;
+/// Control of the channels between memories, of each direction: bit 0 lets one run.
+const CHANNELS: [u64; 2] = [0x1004, 0x1204];
+const CHANNEL_STEP: u64 = 0x100;
 
 /// A doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +125,8 @@ impl<S: SharedRegisters> Registers<S> {
         for (offset, value) in [
             (IDENTIFIER, 0x1fd3_0000),
             (USER_BAR, 1 << 2),
-            // Streams both ways; no engine between memories.
-            (ENGINES, 0b11 << 16),
+            // Streams both ways, and two channels between memories.
+            (ENGINES, 0b11 << 16 | 0b11 << 8 | 0b11),
             (QUEUE_COUNT, 0xfff),
             (FUNCTION, 0),
             // CPM5, hard.
@@ -194,6 +198,12 @@ impl<S: SharedRegisters> Registers<S> {
         if let Some(word) = self.user.get_mut((offset / 4) as usize) {
             *word = value;
         }
+    }
+
+    /// Whether what is written at `offset` lets a channel between memories run, or stops it.
+    #[must_use]
+    pub fn is_channel(offset: u64) -> bool {
+        CHANNELS.iter().any(|&first| offset == first || offset == first + CHANNEL_STEP)
     }
 
     /// A word of the configuration BAR is written; the context that changes by it.
@@ -291,6 +301,12 @@ impl<S: SharedRegisters> Registers<S> {
         Coalesce { cycles: u64::from(word >> 14 & 0xfff), most: (word >> 26) as usize }
     }
 
+    /// Whether a channel between memories runs.
+    #[must_use]
+    pub fn runs(&self, side: Side, channel: usize) -> bool {
+        self.get(CHANNELS[side as usize] + CHANNEL_STEP * channel as u64) & 1 != 0
+    }
+
     /// Reads, and bytes of reads, under way to the streams from the host.
     #[must_use]
     pub fn h2c_throttle(&self) -> (u32, u64) {
@@ -316,7 +332,7 @@ mod tests {
         assert_eq!(r.read(0) >> 16, 0x1fd3);
         assert_eq!((r.read(0x134) >> 28, r.read(0x120) & 0xfff), (2, 0xfff), "CPM5, 4096 queues");
         // Bits 16 and 17 are streams, 0 to 3 and 8 to 11 the engines of memory: Xilinx's driver refuses queues without them.
-        assert_eq!(r.read(0x118), 3 << 16);
+        assert_eq!(r.read(0x118), 3 << 16 | 3 << 8 | 3);
         assert_eq!((r.read(0xbe0), r.read(0xbe4)), (64, 32));
         assert_eq!((r.fetch_max(), r.report_interval(), r.prefetch()), (32, 64, 16));
         assert_eq!(r.h2c_throttle(), (192, 57344));
