@@ -14,7 +14,8 @@ use wiretime_hw::params::Interface;
 
 /// Registers and rings of a device under a guest that does what these bytes say.
 pub fn guest_that_does_anything(interface: Interface, data: &[u8]) {
-    registers::drive(interface, "this input", machine(interface), &mut Random::of_bytes(data), u64::MAX);
+    let mapped = interface == Interface::Qdma && data.first().is_some_and(|byte| byte % 2 == 1);
+    registers::drive((interface, mapped), "this input", machine(interface), &mut Random::of_bytes(data), u64::MAX);
 }
 
 /// Commands, requests, records and doorbells of a ConnectX under a driver that does what these bytes say, from what works:

@@ -162,8 +162,7 @@ fn a_channel_that_does_not_run_and_memory_that_is_not_there() {
 #[test]
 fn queues_share_a_ring_of_interrupts() {
     let mut b = Bench::new();
-    let base = INTERRUPTS >> 12;
-    b.context(INTERRUPT, 1, [1 | 9 << 1 | 1 << 14 | (base << 15) as u32, (base >> 17) as u32, 0, 0, 0, 0, 0, 0]);
+    b.interrupt_ring();
     for queue in 0..3 {
         let at = RINGS + u64::from(queue) * 0x400;
         b.context(FROM_HOST, queue, ring(at, 1 | 1 << 11));
@@ -185,6 +184,75 @@ fn queues_share_a_ring_of_interrupts() {
     assert_eq!(b.passes(Ps::from_us(20)), [9]);
     b.doorbell(0, 0, 4 | 1 << 16);
     assert_eq!(b.passes(Ps::from_us(20)), [0; 0]);
+}
+
+impl Bench {
+    /// A ring of 512 interrupts, which vector 9 tells of.
+    fn interrupt_ring(&mut self) {
+        let base = INTERRUPTS >> 12;
+        let words = [1 | 9 << 1 | 1 << 14 | (base << 15) as u32, (base >> 17) as u32, 0, 0, 0, 0, 0, 0];
+        self.context(INTERRUPT, 1, words);
+    }
+}
+
+#[test]
+fn a_queue_that_stops_leaves_no_hole_among_interrupts() {
+    let mut both = 0;
+    for delay in (0..40).map(|i| Ps::from_ns(50 * i)) {
+        let mut b = Bench::new();
+        b.interrupt_ring();
+        for queue in 0..2 {
+            let at = RINGS + u64::from(queue) * 0x400;
+            b.context(FROM_HOST, queue, ring(at, 1 | 1 << 11));
+            b.descriptor(at, 0, (DATA, THERE, 64));
+        }
+        b.doorbell(0, 1, 1);
+        b.passes(delay);
+        b.context(FROM_HOST, 0, [0; 8]);
+        b.doorbell(1, 1, 1);
+        b.passes(Ps::from_us(20));
+        let entries = [0, 8].map(|at| b.word(INTERRUPTS + at));
+        assert!(entries[0] != 0, "stopped after {delay:?}: {entries:x?}");
+        both += u32::from(entries[1] != 0);
+    }
+    assert!(both > 0 && both < 40, "before and after it had interrupted: {both}");
+}
+
+#[test]
+fn what_finds_no_room_among_interrupts_comes_when_software_has_read() {
+    let mut b = Bench::new();
+    b.interrupt_ring();
+    b.context(FROM_HOST, 0, ring(RINGS, 1 | 1 << 11));
+    (0..ENTRIES).for_each(|i| b.descriptor(RINGS, i, (DATA, THERE, 8)));
+    let mut messages = Vec::new();
+    for n in 1..=520u64 {
+        b.doorbell(0, 1, (n % ENTRIES) as u32 | 1 << 16);
+        messages.extend(b.passes(Ps::from_us(5)));
+    }
+    assert_eq!(messages, [9]);
+    assert_eq!((b.word(INTERRUPTS + 8 * 510) >> 63, b.word(INTERRUPTS + 8 * 511)), (1, 0), "one less than there are");
+    b.doorbell(0, 0, 511 | 1 << 16);
+    assert_eq!(b.passes(Ps::from_us(5)), [9]);
+    let last = b.word(INTERRUPTS + 8 * 511);
+    assert_eq!((last >> 63, last >> 16 & 0xffff), (1, 520 % ENTRIES), "how far it was when the last one waited");
+}
+
+#[test]
+fn a_message_comes_behind_the_data_that_it_tells_of() {
+    let mut b = Bench::new();
+    let mut words = ring(RINGS, 6);
+    words[1] &= !(1 << 20); // no status
+    b.context(TO_HOST, 0, words);
+    b.descriptor(RINGS, 0, (THERE, BACK, 4096));
+    b.put(BACK, &[7; 4096]);
+    b.doorbell(0, 2, 1);
+    for _ in 0..2000 {
+        if !b.passes(Ps::from_ns(10)).is_empty() {
+            assert_eq!(b.ram.bytes[BACK as usize..BACK as usize + 4096], [0; 4096]);
+            return;
+        }
+    }
+    panic!("no message");
 }
 
 /// Of packets to the host, by their completion ring: at the trigger, if software waits, once.

@@ -134,6 +134,8 @@ fn of_qdma() -> Knowledge {
             0x80c if random.one_in(2) => value & 0x0c00_0000,
             0x80c => handed_over(random) as u32 & !0xf,
             0x810 if !random.one_in(8) => u32::from(random.one_in(2)) << 28,
+            // Whom they interrupt, and how: a ring's, or a completion ring's.
+            0x814 if !random.one_in(8) => value & random.of(&[0x081f, 0x81f0]) as u32,
             // Bases are written whole, or they would be made up.
             0x828..=0x830 => u32::MAX,
             0x824..=0x840 if !random.one_in(8) => u32::MAX,
@@ -160,17 +162,26 @@ pub struct Driven {
     /// Accesses of memory outside of it; accesses that no driver makes.
     pub outside: u64,
     pub odd: u64,
+    /// Messages that interrupted.
+    pub messages: u64,
 }
 
-/// Drives a device with what `random` says, as long as it says anything and no more than so many accesses.
+/// Drives a device with what `random` says, as long as it says anything and no more than so many accesses; a QDMA with queues
+/// between memories, or without.
 ///
 /// # Panics
 /// Where the device writes what was not handed over; `name` says whose fault it is.
-pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Random, accesses: u64) -> Driven {
+pub fn drive(
+    (interface, mapped): (Interface, bool),
+    name: &str,
+    mut p: Platform,
+    random: &mut Random,
+    accesses: u64,
+) -> Driven {
     let know = match interface {
         Interface::I8254x => of_8254x(),
         Interface::I82599 => of_82599(),
-        _ if random.one_in(2) => of_mapped_qdma(),
+        _ if mapped => of_mapped_qdma(),
         _ => of_qdma(),
     };
     p.nic[0].interface = interface;
@@ -199,7 +210,7 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     let mut ram = Ram::new(pattern().to_vec());
     let before = pattern();
     let mut now: Ps = Ps::ZERO;
-    let mut odd = 0;
+    let (mut odd, mut messages) = (0, 0);
     for i in 0..accesses {
         if random.is_over() {
             break;
@@ -235,7 +246,12 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
             let (address, word) = (absurd(random), random.word());
             let word = if random.one_in(4) { word & !0xffff | 0xffff } else { word };
             ram.bytes[at..at + 8].copy_from_slice(&address.to_le_bytes());
+            // Between memories, this is a length: of some pages.
+            let word = if know.everywhere { word & 0xf000_3fff | 1 << 28 } else { word };
             ram.bytes[at + 8..at + 16].copy_from_slice(&word.to_le_bytes());
+            if know.everywhere {
+                ram.bytes[at + 16..at + 24].copy_from_slice(&absurd(random).to_le_bytes());
+            }
         }
         if random.one_in(8) {
             now += Ps(random.below(3_000_000));
@@ -244,7 +260,9 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
             memory.reached(now);
             port.reached(now);
             engine.reached(now);
-            while port.take_message().is_some() {}
+            while port.take_message().is_some() {
+                messages += 1;
+            }
         }
         if i % 1000 == 0 {
             port.look_at_pages(now, &mut engine);
@@ -272,5 +290,5 @@ pub fn drive(interface: Interface, name: &str, mut p: Platform, random: &mut Ran
     }
     let stats = port.stats(queues, &engine, &books);
     let faults = stats.receive.buffer_faults + stats.transmit.buffer_faults + port.refused_writes();
-    Driven { stats, faults, outside: ram.outside.get(), odd }
+    Driven { stats, faults, outside: ram.outside.get(), odd, messages }
 }

@@ -235,6 +235,7 @@ impl<S: SharedRegisters> Qdma<S> {
             match status {
                 Status::Completions(queue) => self.write_status(t, queue, io),
                 Status::Ring(side, queue) => self.write_report(t, side, queue, io),
+                Status::Interrupts(number) => self.write_interrupt(t, number, io),
             }
             return true;
         }
@@ -249,6 +250,7 @@ impl<S: SharedRegisters> Qdma<S> {
         let through = self.requester.take(t, self.scratch.len() as u64);
         let (left, visible) = io.write(through, at, &self.scratch, purpose(queue, Moves::Completions));
         self.requester.leaves(left);
+        self.written = self.written.max(visible);
         self.received.write_backs += 1;
         if !untold || ring.context.trigger.never() || ring.untold.len() > ring.entries as usize {
             // Software looks at colors.
@@ -268,12 +270,14 @@ impl<S: SharedRegisters> Qdma<S> {
         if ring.entries == 0 || !ring.due {
             return; // it has begun anew since
         }
-        let (mut after, mut visible) = (t, t);
+        let mut visible = self.written.max(t);
         let (at, status) = (ring.at(ring.entries), ring.status());
         if ring.context.status {
             let through = self.requester.take(t, 8);
-            (after, visible) = io.write(through, at, &status, purpose(queue, Moves::Completions));
-            self.requester.leaves(after);
+            let left;
+            (left, visible) = io.write(through, at, &status, purpose(queue, Moves::Completions));
+            self.requester.leaves(left);
+            self.written = self.written.max(visible);
             self.received.write_backs += 1;
         }
         while let Some((entry, id)) = ring.untold.pop_front() {
@@ -282,7 +286,7 @@ impl<S: SharedRegisters> Qdma<S> {
         let how = ring.context.interrupts;
         if ring.tells() {
             let source = (Side::Receive, queue, u64::from_le_bytes(status));
-            self.interrupt((after, visible), source, how, io);
+            self.interrupt(t, source, how, io);
         }
     }
 

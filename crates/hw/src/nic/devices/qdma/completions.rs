@@ -1,7 +1,8 @@
 //! Completion rings: entries gathered on their way, status entries that tell software how far they have come, moderated
 //! (PG347, "Completion engine").
 //!
-//! Left out: entries with data of the user logic (they are zeros), timers of real hardware's resolution (ours are exact).
+//! Left out: entries with data of the user logic (they are zeros), timers of real hardware's resolution (ours are exact), that
+//! a doorbell may be made to change the index alone (`full_upd`).
 
 use super::contexts::{Completion, Trigger};
 use std::collections::VecDeque;

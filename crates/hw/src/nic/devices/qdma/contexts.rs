@@ -17,7 +17,7 @@ pub enum Selector {
     Completion,
     /// Buffer size and prefetching of a queue to the host.
     Prefetch,
-    /// Ring that interrupts of several queues are gathered in.
+    /// Ring that interrupts of several queues are aggregated in.
     Interrupt,
     /// Queues of a function.
     FunctionMap,
@@ -84,7 +84,7 @@ pub struct Interrupts {
     /// Whether it does.
     pub enabled: bool,
     /// By an entry of an interrupt ring, not by a message of its own.
-    pub gathered: bool,
+    pub aggregated: bool,
     /// The ring, or the message's vector.
     pub vector: u16,
 }
@@ -104,7 +104,7 @@ impl Software {
             write_back: bits(c, 52, 1) != 0,
             interrupts: Interrupts {
                 enabled: bits(c, 53, 1) != 0,
-                gathered: bits(c, 139, 1) != 0,
+                aggregated: bits(c, 139, 1) != 0,
                 vector: bits(c, 128, 11) as u16,
             },
             memory_mapped: bits(c, 63, 1) != 0,
@@ -199,7 +199,7 @@ impl Completion {
             status: bits(c, 0, 1) != 0,
             interrupts: Interrupts {
                 enabled: bits(c, 1, 1) != 0,
-                gathered: bits(c, 143, 1) != 0,
+                aggregated: bits(c, 143, 1) != 0,
                 vector: bits(c, 132, 11) as u16,
             },
             trigger: Trigger::of(bits(c, 2, 3)),
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn who_interrupts_and_how() {
-        let queue = |gathered| Interrupts { enabled: true, gathered, vector: 5 };
+        let queue = |aggregated| Interrupts { enabled: true, aggregated, vector: 5 };
         let s = Software::of(&[1 << 16, 1 | 1 << 19 | 1 << 21 | 1 << 31, 0, 0, 5 | 1 << 11, 0, 0, 0]);
         assert!(s.armed && s.memory_mapped);
         assert_eq!((s.interrupts, s.channel), (queue(true), 1));

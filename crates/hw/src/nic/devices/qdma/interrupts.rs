@@ -1,15 +1,16 @@
 //! Interrupts: a message (MSI-X) of a queue's own, or an entry in a ring that many queues share, whose message tells that there
 //! are entries; then none until software says how far it has read (PG347, "Interrupt engine").
 //!
-//! Left out: interrupts of errors and of the user logic. A ring that is full keeps what comes until software has read.
+//! Left out: interrupts of errors and of the user logic; rings beyond as many as there are queues. A ring that is full keeps what
+//! comes until software has read.
 
 use super::contexts::{InterruptRing, Interrupts};
-use super::{Due, Qdma};
+use super::{Due, Qdma, Status};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::Notice;
 use crate::nic::pages::SharedRegisters;
-use crate::requester::{Moves, Purpose, Side};
+use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use std::collections::VecDeque;
 use wiretime_base::Ps;
 
@@ -22,7 +23,7 @@ const COLOR: u64 = 1 << 63;
 
 /// A ring and what software knows of it.
 #[derive(Debug, Default)]
-struct Ring {
+struct Aggregation {
     context: InterruptRing,
     produced: u32,
     consumed: u32,
@@ -33,7 +34,7 @@ struct Ring {
     waiting: VecDeque<(Side, u16, u64)>,
 }
 
-impl Ring {
+impl Aggregation {
     fn is_full(&self) -> bool {
         (self.produced + 1) % self.context.entries == self.consumed
     }
@@ -43,6 +44,15 @@ impl Ring {
         match self.waiting.iter_mut().find(|w| (w.0, w.1) == (side, queue)) {
             Some(waiting) => waiting.2 = status,
             None => self.waiting.push_back((side, queue, status)),
+        }
+    }
+
+    /// Software has read up to an entry of those that are there; any other is an older word of another queue's doorbell.
+    fn read_up_to(&mut self, index: u32) {
+        let entries = self.context.entries;
+        let [new, all] = [index, self.produced].map(|to| (to + entries - self.consumed) % entries);
+        if index < entries && new <= all {
+            self.consumed = index;
         }
     }
 
@@ -60,7 +70,7 @@ impl Ring {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct InterruptEngine {
-    rings: Vec<Ring>,
+    rings: Vec<Aggregation>,
     /// Vectors of messages that are due.
     messages: VecDeque<u16>,
 }
@@ -69,10 +79,15 @@ impl InterruptEngine {
     /// A ring begins as its context says, or ends.
     pub fn configure(&mut self, number: usize, context: InterruptRing) {
         if self.rings.len() <= number {
-            self.rings.resize_with(number + 1, Ring::default);
+            self.rings.resize_with(number + 1, Aggregation::default);
         }
         let (produced, color) = (context.produced, context.color);
-        self.rings[number] = Ring { context, produced, consumed: produced, color, ..Ring::default() };
+        self.rings[number] = Aggregation { context, produced, consumed: produced, color, ..Aggregation::default() };
+    }
+
+    /// What a queue has waiting is gone with it.
+    pub fn forget(&mut self, side: Side, queue: u16) {
+        self.rings.iter_mut().for_each(|r| r.waiting.retain(|w| (w.0, w.1) != (side, queue)));
     }
 
     /// All that there is is gone.
@@ -98,57 +113,67 @@ impl InterruptEngine {
         self.messages.pop_front()
     }
 
-    fn ring(&mut self, number: usize) -> Option<&mut Ring> {
+    fn ring(&mut self, number: usize) -> Option<&mut Aggregation> {
         self.rings.get_mut(number).filter(|r| r.context.valid)
     }
 }
 
 impl<S: SharedRegisters> Qdma<S> {
-    /// A queue, whose status is `status`, interrupts: an entry may leave, and a message arrives, no earlier than these times.
-    pub(super) fn interrupt<G: GuestMemory>(
+    /// A message is sent behind all that has been written, at `t` or later.
+    fn send_message<G>(&mut self, t: Ps, vector: u16, io: &mut Io<'_, Due, G>) {
+        io.at(self.written.max(t), Due::Message { vector });
+    }
+
+    /// A queue, whose status is `status`, interrupts.
+    pub(super) fn interrupt<G>(
         &mut self,
-        (t, visible): (Ps, Ps),
+        t: Ps,
         (side, queue, status): (Side, u16, u64),
         how: Interrupts,
         io: &mut Io<'_, Due, G>,
     ) {
-        if !how.gathered {
-            io.at(visible, Due::Message { vector: how.vector });
+        if !how.aggregated {
+            self.send_message(t, how.vector, io);
             return;
         }
-        let number = usize::from(how.vector);
-        match self.interrupts.ring(number) {
-            Some(ring) => ring.wait((side, queue, status)),
+        match self.interrupts.ring(usize::from(how.vector)) {
+            Some(ring) => {
+                ring.wait((side, queue, status));
+                self.statuses.push_back(Status::Interrupts(how.vector));
+            }
             None => self.faults += 1, // software has none there
         }
-        self.gather(t, number, io);
     }
 
-    /// What waits goes into its ring, as far as there is room; a message follows, unless one is out.
-    fn gather<G: GuestMemory>(&mut self, t: Ps, number: usize, io: &mut Io<'_, Due, G>) {
-        let Some(ring) = self.interrupts.ring(number) else { return };
-        let mut visible = t;
-        while !ring.is_full() {
-            let Some(entry) = ring.waiting.pop_front() else { break };
-            let (at, bytes) = ring.put(entry);
-            let through = self.requester.take(t, ENTRY);
-            let purpose = Purpose::new(entry.0, entry.1, Moves::Completions);
-            let (left, seen) = io.write(through, at, &bytes.to_le_bytes(), purpose);
-            self.requester.leaves(left);
-            visible = visible.max(seen);
-        }
-        if ring.produced != ring.consumed && !std::mem::replace(&mut ring.told, true) {
-            io.at(visible, Due::Message { vector: ring.context.vector });
+    /// The next of what waits takes the interface from `t` on, into its ring; a message follows, unless one is out.
+    pub(super) fn write_interrupt<G: GuestMemory>(&mut self, t: Ps, number: u16, io: &mut Io<'_, Due, G>) {
+        let Some(ring) = self.interrupts.ring(usize::from(number)).filter(|r| !r.is_full()) else { return };
+        let Some(entry) = ring.waiting.pop_front() else { return };
+        let (at, bytes) = ring.put(entry);
+        let told = std::mem::replace(&mut ring.told, true);
+        let vector = ring.context.vector;
+        let through = self.requester.take(t, ENTRY);
+        // It is no queue's: whoever stops, those behind it in the ring are still read.
+        let purpose = Purpose::new(Side::Receive, UNNAMED, Moves::Completions);
+        let (left, visible) = io.write(through, at, &bytes.to_le_bytes(), purpose);
+        self.requester.leaves(left);
+        self.written = self.written.max(visible);
+        if !told {
+            self.send_message(t, vector, io);
         }
     }
 
     /// Software has read a ring up to an entry, both in what it has stored.
     pub(super) fn interrupts_read<G: GuestMemory>(&mut self, t: Ps, value: u32, io: &mut Io<'_, Due, G>) {
-        let number = (value >> 16 & 0xff) as usize;
-        let Some(ring) = self.interrupts.ring(number) else { return };
-        ring.consumed = (value & 0xffff) % ring.context.entries;
-        ring.told = false;
-        self.gather(t, number, io);
+        let number = value >> 16 & 0xff;
+        let Some(ring) = self.interrupts.ring(number as usize) else { return };
+        ring.read_up_to(value & 0xffff);
+        ring.told = ring.produced != ring.consumed;
+        let (told, vector, waiting) = (ring.told, ring.context.vector, ring.waiting.len());
+        self.statuses.extend((0..waiting).map(|_| Status::Interrupts(number as u16)));
+        if told {
+            self.send_message(t, vector, io);
+        }
     }
 
     /// A message arrives.
@@ -177,6 +202,11 @@ mod tests {
         assert_eq!(ring.put((Side::Transmit, 1, 7)), (0x1000, 1 << 39 | 7), "the next turn's color");
         ring.consumed = 2;
         assert!(ring.is_full());
+        let read = |ring: &mut Aggregation, index| {
+            ring.read_up_to(index);
+            ring.consumed
+        };
+        assert_eq!([(0, 0), (511, 0), (1, 1), (0, 1), (600, 1)].map(|(index, at)| read(ring, index) == at), [true; 5]);
         e.configure(2, InterruptRing::default());
         assert!(e.ring(2).is_none());
     }

@@ -2,8 +2,8 @@
 //! queues in turn have, one request after the other (PG347, "AXI memory mapped engine").
 //!
 //! The card's memory is as fast as the link: it answers after a time, and any number of requests at once. Left out: that a
-//! direction may have two channels at work (one serves the queues of both), keyhole addresses, how many reads the engine has under
-//! way (as many as the streams from the host, by the same register).
+//! direction may have two channels at work (one serves the queues of both), keyhole addresses, completion
+//! rings of such queues, registers of the engine's state and errors.
 
 use super::contexts::Software;
 use super::report::Report;
@@ -246,7 +246,8 @@ impl<S: SharedRegisters> Qdma<S> {
             self.mapped.moving[side as usize] = self.next_mapped(side);
         }
         let moving = self.mapped.moving[side as usize]?;
-        let limits = self.registers.h2c_throttle();
+        let (requests, bytes) = self.registers.mapped_throttle();
+        let limits = (requests.min(self.tags), bytes);
         Some(match side {
             Side::Receive => moving.ready.max(t),
             Side::Transmit => self.mapped.arriving.throttled(t, limits, self.max_read).unwrap_or(t).max(t),
@@ -285,8 +286,9 @@ impl<S: SharedRegisters> Qdma<S> {
             let bytes = &mut self.mapped.bytes;
             bytes.resize(piece as usize, 0);
             self.faults += u64::from(!self.mapped.memory.read(from, bytes));
-            let (left, _) = io.write(through, to, bytes, purpose(Side::Receive, m.queue));
+            let (left, visible) = io.write(through, to, bytes, purpose(Side::Receive, m.queue));
             self.requester.leaves(left);
+            self.written = self.written.max(visible);
         }
         m.done += piece as u32;
         if m.done >= m.copy.length {

@@ -185,6 +185,8 @@ enum Status {
     Completions(u16),
     /// Of a ring of descriptors.
     Ring(Side, u16),
+    /// The next entry of an interrupt ring.
+    Interrupts(u16),
 }
 
 /// See the module.
@@ -196,6 +198,7 @@ pub struct Qdma<S> {
     packet_latency: Ps,
     max_payload: u32,
     max_read: u32,
+    tags: u32,
     descriptors: u32,
     /// Reads of descriptors of a queue to the host that are under way at a time; from when on the engine can ask for more.
     prefetch_reads: u32,
@@ -221,6 +224,8 @@ pub struct Qdma<S> {
     coalescing: Coalescing,
     statuses: VecDeque<Status>,
     interrupts: InterruptEngine,
+    /// When all is visible that has been written so far: messages come behind it.
+    written: Ps,
     mapped: MappedEngine,
     generator: Generator,
     generated: Option<(Packet, u16)>,
@@ -273,6 +278,7 @@ impl<S: SharedRegisters> Qdma<S> {
             packet_latency: nic.packet_latency.ps(),
             max_payload: p.pcie.max_payload,
             max_read: p.pcie.max_read_request,
+            tags: p.pcie.tags,
             descriptors: nic.descriptor_cache,
             prefetch_reads: q.prefetch_reads,
             fetch_time: user_clock.at(Cycles(q.fetch_cycles.into())),
@@ -293,6 +299,7 @@ impl<S: SharedRegisters> Qdma<S> {
             coalescing: Coalescing::default(),
             statuses: VecDeque::with_capacity(64),
             interrupts: InterruptEngine::default(),
+            written: Ps::ZERO,
             mapped: MappedEngine::new(q),
             generator: Generator::new(user_clock, q.generator_cycles, queues),
             generated: None,
@@ -520,6 +527,7 @@ impl<S: SharedRegisters> Qdma<S> {
         fx.at(fx.now, Due::Request);
         match changed.selector {
             Selector::SoftwareC2h => {
+                self.interrupts.forget(Side::Receive, queue);
                 let s = Software::of(&self.registers.context(0, queue));
                 let entries = self.registers.ring_entries(s.ring_size);
                 self.registers.forget(Bell::C2h, queue);
@@ -545,6 +553,7 @@ impl<S: SharedRegisters> Qdma<S> {
             }
             Selector::SoftwareH2c => {
                 self.registers.forget(Bell::H2c, queue);
+                self.interrupts.forget(Side::Transmit, queue);
                 let s = Software::of(&self.registers.context(1, queue));
                 let entries = self.registers.ring_entries(s.ring_size);
                 let q = &mut self.h2c[at];
@@ -569,6 +578,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 self.registers.forget(Bell::Completion, queue);
                 let c = Completion::of(&self.registers.context(6, queue));
                 self.coalescing.forget(queue);
+                self.interrupts.forget(Side::Receive, queue);
                 self.rings[at].configure(c, self.registers.ring_entries(c.ring_size));
             }
             Selector::Prefetch => {

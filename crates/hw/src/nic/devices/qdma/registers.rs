@@ -18,6 +18,9 @@ pub const MSIX_PENDING: u32 = 0x14000;
 /// Doorbells: 16 bytes a queue.
 pub const DOORBELLS: u64 = 0x18000;
 pub const QUEUES_MAX: u64 = 2048;
+/// A bit that no doorbell has: the device marks those that it has found in their page, where nobody told it of a store. To store
+/// the same again may arm an interrupt.
+const FOUND: u32 = 1 << 31;
 /// Pages that are memory.
 pub const SHARED: Range<u64> = DOORBELLS..DOORBELLS + 16 * QUEUES_MAX;
 
@@ -43,6 +46,7 @@ const COALESCE: u64 = 0xb50;
 const PREFETCH_DEPTH: u64 = 0xbe0;
 const COALESCE_DEPTH: u64 = 0xbe4;
 const H2C_THROTTLE: u64 = 0xe24;
+const MAPPED_THROTTLE: u64 = 0xe2c;
 /// Control of the channels between memories, of each direction: bit 0 lets one run.
 const CHANNELS: [u64; 2] = [0x1004, 0x1204];
 const CHANNEL_STEP: u64 = 0x100;
@@ -162,7 +166,7 @@ impl<S: SharedRegisters> Registers<S> {
     #[must_use]
     pub fn read(&self, offset: u64) -> u32 {
         if SHARED.contains(&offset) {
-            return self.bells.load(offset & !3);
+            return self.bells.load(offset & !3) & !FOUND;
         }
         self.get(offset)
     }
@@ -177,8 +181,13 @@ impl<S: SharedRegisters> Registers<S> {
     /// A doorbell as it is in memory, where it has not been seen so.
     pub fn changed(&mut self, bell: Bell, queue: u16) -> Option<u32> {
         let value = self.bells.load(place(bell, queue));
-        let seen = self.seen.get_mut(usize::from(queue))?;
-        (std::mem::replace(&mut seen[bell as usize], value) != value).then_some(value)
+        let seen = &mut self.seen.get_mut(usize::from(queue))?[bell as usize];
+        if *seen == value {
+            return None;
+        }
+        *seen = value | FOUND;
+        self.bells.store(place(bell, queue), value | FOUND);
+        Some(value & !FOUND)
     }
 
     /// What has been written to a doorbell holds no longer.
@@ -310,7 +319,17 @@ impl<S: SharedRegisters> Registers<S> {
     /// Reads, and bytes of reads, under way to the streams from the host.
     #[must_use]
     pub fn h2c_throttle(&self) -> (u32, u64) {
-        let word = self.get(H2C_THROTTLE);
+        self.throttle(H2C_THROTTLE)
+    }
+
+    /// The same between memories.
+    #[must_use]
+    pub fn mapped_throttle(&self) -> (u32, u64) {
+        self.throttle(MAPPED_THROTTLE)
+    }
+
+    fn throttle(&self, register: u64) -> (u32, u64) {
+        let word = self.get(register);
         let requests = if word >> 31 != 0 { word >> 19 & 0xfff } else { u32::MAX };
         let bytes = if word >> 18 & 1 != 0 { u64::from(word & 0x3ffff) } else { u64::MAX };
         (requests.max(1), bytes)
@@ -335,7 +354,7 @@ mod tests {
         assert_eq!(r.read(0x118), 3 << 16 | 3 << 8 | 3);
         assert_eq!((r.read(0xbe0), r.read(0xbe4)), (64, 32));
         assert_eq!((r.fetch_max(), r.report_interval(), r.prefetch()), (32, 64, 16));
-        assert_eq!(r.h2c_throttle(), (192, 57344));
+        assert_eq!((r.h2c_throttle(), r.mapped_throttle()), ((192, 57344), (u32::MAX, u64::MAX)));
     }
 
     #[test]
@@ -362,6 +381,9 @@ mod tests {
         let mut r = registers();
         r.bells.store(place(Bell::C2h, 2), 17);
         assert_eq!((r.changed(Bell::C2h, 2), r.changed(Bell::C2h, 2)), (Some(17), None), "once");
+        assert_eq!(r.read(place(Bell::C2h, 2)), 17);
+        r.bells.store(place(Bell::C2h, 2), 17);
+        assert_eq!((r.changed(Bell::C2h, 2), r.changed(Bell::C2h, 2)), (Some(17), None), "stored again, once more");
         r.sees(Bell::H2c, 1, 5);
         r.bells.store(place(Bell::H2c, 1), 5);
         assert_eq!(r.changed(Bell::H2c, 1), None, "seen as it was stored");
