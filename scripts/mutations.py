@@ -22,6 +22,7 @@ CARGO = {
     "models": ["test", "-q", "-p", "wiretime-hw", "--lib"],
     "base": ["test", "-q", "-p", "wiretime-base"],
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "closed_forms::"],
+    "qdma": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "qdma::"],
     "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "ordering::"],
     "resets": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "fuzz_mlx5::frames_that_a_reset"],
     "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "models", "repeat::"],

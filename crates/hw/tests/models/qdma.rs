@@ -1,14 +1,11 @@
 //! A QDMA between memories, and its interrupts, by its registers alone: contexts through the window, descriptors in memory,
 //! doorbells, what comes back.
 
-use super::chaos::{cable, Ram, MAC, MEMORY};
+use super::chaos::{books, cable, Ram, MAC, MEMORY};
 use wiretime_base::Ps;
 use wiretime_hw::memory::{GuestMemory, MemorySystem};
-use wiretime_hw::nic::{
-    devices, shared_pages, BookSettings, Books, DmaEngine, DropClasses, LocalPages, Nic, Place, Store,
-};
+use wiretime_hw::nic::{devices, shared_pages, Books, DmaEngine, LocalPages, Nic, Place, Store};
 use wiretime_hw::params::{Interface, Platform, UserLogic};
-use wiretime_hw::wire::{Recognition, Sink};
 
 const TO_HOST: u32 = 0;
 const FROM_HOST: u32 = 1;
@@ -45,17 +42,11 @@ impl Bench {
         let q = p.nic[0].qdma.as_mut().expect("a QDMA");
         (q.queues, q.user_logic) = (4, UserLogic::Wire);
         let pages = LocalPages::new(shared_pages(Interface::Qdma).range);
-        let settings = BookSettings {
-            forwards: false,
-            copies: false,
-            sink: Sink::new(Recognition::Probe, 42),
-            classes: DropClasses::Wiretime,
-        };
         let mut new = Self {
             port: devices::port(&p, 0, (MAC, pages), cable(&p, 1, "10Gbps")),
             memory: MemorySystem::new(&p, 1),
             engine: DmaEngine::new(&p, 0, 0..1),
-            books: devices::books(&p, settings),
+            books: books(&p, false),
             ram: Ram::new(vec![0; MEMORY as usize]),
             now: Ps::from_us(1),
         };
@@ -164,9 +155,7 @@ fn queues_share_a_ring_of_interrupts() {
     let mut b = Bench::new();
     b.interrupt_ring();
     for queue in 0..3 {
-        let at = RINGS + u64::from(queue) * 0x400;
-        b.context(FROM_HOST, queue, ring(at, 1 | 1 << 11));
-        b.descriptor(at, 0, (DATA, THERE, 64));
+        b.interrupts_by_ring(queue);
         b.doorbell(queue.into(), 1, 1);
     }
     assert_eq!(b.passes(Ps::from_us(20)), [9], "one message for three entries");
@@ -193,6 +182,13 @@ impl Bench {
         let words = [1 | 9 << 1 | 1 << 14 | (base << 15) as u32, (base >> 17) as u32, 0, 0, 0, 0, 0, 0];
         self.context(INTERRUPT, 1, words);
     }
+
+    /// A queue to the card that interrupts by that ring, and its first descriptor.
+    fn interrupts_by_ring(&mut self, queue: u32) {
+        let at = RINGS + u64::from(queue) * 0x400;
+        self.context(FROM_HOST, queue, ring(at, 1 | 1 << 11));
+        self.descriptor(at, 0, (DATA, THERE, 64));
+    }
 }
 
 #[test]
@@ -201,11 +197,7 @@ fn a_queue_that_stops_leaves_no_hole_among_interrupts() {
     for delay in (0..40).map(|i| Ps::from_ns(50 * i)) {
         let mut b = Bench::new();
         b.interrupt_ring();
-        for queue in 0..2 {
-            let at = RINGS + u64::from(queue) * 0x400;
-            b.context(FROM_HOST, queue, ring(at, 1 | 1 << 11));
-            b.descriptor(at, 0, (DATA, THERE, 64));
-        }
+        (0..2).for_each(|queue| b.interrupts_by_ring(queue));
         b.doorbell(0, 1, 1);
         b.passes(delay);
         b.context(FROM_HOST, 0, [0; 8]);

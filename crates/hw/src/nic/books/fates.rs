@@ -36,6 +36,13 @@ pub enum Fate {
     Reset,
 }
 
+impl Fate {
+    /// Whether a packet of this fate will never move again: a consumed one may still be answered.
+    pub(super) fn is_final(self) -> bool {
+        !matches!(self, Self::Offered | Self::InFifo | Self::Held | Self::InTx | Self::Consumed)
+    }
+}
+
 /// How many there are.
 pub(super) const FATES: usize = Fate::Reset as usize + 1;
 
@@ -149,13 +156,6 @@ pub(super) struct Record {
     pub queue: u16,
 }
 
-impl Record {
-    /// Whether it will never move again: a consumed packet may still be answered.
-    fn is_final(self) -> bool {
-        !matches!(self.fate, Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed)
-    }
-}
-
 /// The packets of one port's generator, or its answers.
 pub(super) struct Book {
     records: VecDeque<Record>,
@@ -187,23 +187,20 @@ impl Book {
         }
     }
 
-    /// The number of the next packet.
-    pub fn next(&self) -> u64 {
-        self.base + self.records.len() as u64
-    }
-
     /// Whether nothing is known of a packet any more but that its fate is final.
     pub fn has_settled(&self, number: u64) -> bool {
         number < self.base && !self.lingering.contains_key(&number)
     }
 
-    /// The next packet leaves its generator.
-    pub fn offer(&mut self) {
-        let (number, r) = (self.next(), Record { fate: Fate::Offered, by: 0, queue: 0 });
+    /// The next packet leaves its generator: its number.
+    pub fn offer(&mut self) -> u64 {
+        let number = self.base + self.records.len() as u64;
+        let r = Record { fate: Fate::Offered, by: 0, queue: 0 };
         self.records.push_back(r);
         for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
             watched.add(number, r);
         }
+        number
     }
 
     /// A packet that is not settled.
@@ -229,6 +226,9 @@ impl Book {
             watched.take(number, before);
             watched.add(number, after);
         }
+        if number < self.base && after.fate.is_final() {
+            self.lingering.remove(&number);
+        }
     }
 
     /// All packets that are not settled, in order.
@@ -243,7 +243,7 @@ impl Book {
     pub fn settle(&mut self) {
         while let Some(&r) = self.records.front() {
             let late = self.records.len() > LATE;
-            if !r.is_final() {
+            if !r.fate.is_final() {
                 if !late {
                     break;
                 }
@@ -253,13 +253,6 @@ impl Book {
             }
             self.base += 1;
             self.records.pop_front();
-        }
-    }
-
-    /// A lingering packet has moved.
-    pub fn settle_lingering(&mut self, number: u64) {
-        if self.lingering.get(&number).is_some_and(|r| r.is_final()) {
-            self.lingering.remove(&number);
         }
     }
 
@@ -324,7 +317,6 @@ mod tests {
     fn moves(b: &mut Book, number: u64, fate: Fate) {
         b.change(number, |r| r.fate = fate);
         b.settle();
-        b.settle_lingering(number);
     }
 
     /// A program that never uses the buffer of its first packet again makes the book keep that packet, and not all behind it.
@@ -348,7 +340,7 @@ mod tests {
     #[test]
     fn those_on_their_way_count_where_they_are_when_load_and_cohort_begin() {
         let mut b = Book::new(1);
-        (0..6).for_each(|_| b.offer());
+        (0..6).for_each(|number| assert_eq!(b.offer(), number));
         (0..6).for_each(|number| moves(&mut b, number, [Fate::InFifo, Fate::Held][number as usize % 2]));
         b.load_is_from(3);
         assert_eq!([4, 5].map(|number| b.in_cohort(number)), [4, 5]);

@@ -113,8 +113,7 @@ impl Ledger {
     pub fn offered(&mut self, id: u64) {
         let (index, number) = split(id);
         let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
-        let next = book.next();
-        book.offer();
+        let next = book.offer();
         if number != next {
             self.violation(format!("packet {id:#x} offered, number {next} expected"));
         }
@@ -150,7 +149,7 @@ impl Ledger {
     /// Whether a packet can no longer be answered.
     #[must_use]
     pub fn over(&self, id: u64) -> bool {
-        !matches!(self.fate(id), Some(Fate::Offered | Fate::InFifo | Fate::Held | Fate::InTx | Fate::Consumed))
+        self.fate(id).is_none_or(Fate::is_final)
     }
 
     /// Packet `id` moves from one fate to the next.
@@ -161,7 +160,6 @@ impl Ledger {
             Some(r) if r.fate == from => {
                 book.change(number, |r| r.fate = to);
                 book.settle();
-                book.settle_lingering(number);
                 self.taken += u64::from(from == Fate::Held && !is_answer(id));
                 return;
             }

@@ -2,14 +2,14 @@
 //! requests, records and doorbells, while packets come.
 #![allow(dead_code)] // of each fuzzer some
 
-use super::{cable, Ram, Random, MAC, MEMORY};
+use super::{books, cable, Ram, Random, MAC, MEMORY};
 use wiretime_base::Ps;
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::devices::{self, queues};
-use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place};
+use wiretime_hw::nic::{shared_pages, DmaEngine, LocalPages, Nic, Place};
 use wiretime_hw::nic::{Books, PortStats};
 use wiretime_hw::params::{Interface, Mlx5, Platform};
-use wiretime_hw::wire::{Cable, Recognition, Sink};
+use wiretime_hw::wire::Cable;
 
 /// Where things are in memory: the command queue, mailboxes, rings, records, buffers.
 pub const COMMANDS: u64 = 0x1000;
@@ -74,18 +74,12 @@ impl Host {
         p.nic[0].mlx5 = Some(card);
         let pages = LocalPages::new(shared_pages(Interface::Connectx6Dx).range);
         let port = devices::port(&p, 0, (MAC, pages), cable);
-        let settings = BookSettings {
-            forwards: true,
-            copies: false,
-            sink: Sink::new(Recognition::Probe, 42),
-            classes: DropClasses::Wiretime,
-        };
         let mut new = Self {
             port,
             ram: Ram::new(vec![0; MEMORY as usize]),
             memory: MemorySystem::new(&p, 1),
             engine: DmaEngine::new(&p, 0, 0..1),
-            books: devices::books(&p, settings),
+            books: books(&p, true),
             platform: p,
             now: Ps::ZERO,
             messages: 0,

@@ -8,8 +8,9 @@ pub use random::Random;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use wiretime_hw::memory::GuestMemory;
+use wiretime_hw::nic::{devices, BookSettings, Books, DropClasses};
 use wiretime_hw::params::Platform;
-use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Sizes};
+use wiretime_hw::wire::{Arrivals, Cable, Flows, Load, Recognition, Sink, Sizes};
 
 /// Bytes of memory.
 pub const MEMORY: u64 = 1 << 20;
@@ -64,6 +65,12 @@ impl GuestMemory for Ram {
 #[allow(dead_code)] // a fuzzer by coverage has a smaller one
 pub fn platform() -> Platform {
     toml::from_str(include_str!("../../../../../platforms/neoverse-n1.toml")).expect("a valid platform")
+}
+
+/// Books of a port: of a forwarder's, or of a program's that takes what comes.
+pub fn books(p: &Platform, forwards: bool) -> Books {
+    let sink = Sink::new(Recognition::Probe, 42);
+    devices::books(p, BookSettings { forwards, copies: false, sink, classes: DropClasses::Wiretime })
 }
 
 /// Short packets of many flows: of 1 Gb/s, one in half a microsecond.

@@ -3,15 +3,14 @@
 //! come and go, traffic meanwhile.
 #![allow(dead_code)] // of each fuzzer some
 
-use super::{cable, Ram, Random, MAC, MEMORY};
+use super::{books, cable, Ram, Random, MAC, MEMORY};
 use std::sync::OnceLock;
 use wiretime_base::Ps;
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::devices::intel::{e1000, ixgbe};
 use wiretime_hw::nic::devices::{self, queues};
-use wiretime_hw::nic::{shared_pages, BookSettings, DmaEngine, DropClasses, LocalPages, Nic, Place, Polled, PortStats};
+use wiretime_hw::nic::{shared_pages, DmaEngine, LocalPages, Nic, Place, Polled, PortStats};
 use wiretime_hw::params::{self, Interface, Platform, UserLogic};
-use wiretime_hw::wire::{Recognition, Sink};
 
 /// Rings and buffers are handed over below this address, in the first part of each block, with room for the longest
 /// behind it; all else is somebody else's.
@@ -198,13 +197,7 @@ pub fn drive(
     let pages = LocalPages::new(shared_range.clone());
     let mut port: Box<dyn Nic<Ram> + Send> = devices::port(&p, 0, (MAC, pages), cable);
     let mut engine = DmaEngine::new(&p, 0, 0..1);
-    let settings = BookSettings {
-        forwards: true,
-        copies: false,
-        sink: Sink::new(Recognition::Probe, 42),
-        classes: DropClasses::Wiretime,
-    };
-    let mut books = devices::books(&p, settings);
+    let mut books = books(&p, true);
     books.cohort = Ps(1000)..Ps::from_ms(1);
     port.start_traffic(Ps::ZERO, &mut books);
     let mut ram = Ram::new(pattern().to_vec());

@@ -247,11 +247,11 @@ impl<S: SharedRegisters> Qdma<S> {
             let index = ring.format(entry, &mut self.scratch);
             ring.untold.push_back((index, entry.packet));
         }
-        let through = self.requester.take(t, self.scratch.len() as u64);
-        let (left, visible) = io.write(through, at, &self.scratch, purpose(queue, Moves::Completions));
-        self.requester.leaves(left);
-        self.written = self.written.max(visible);
+        let bytes = std::mem::take(&mut self.scratch);
+        let (through, visible) = self.write_through(t, (at, &bytes), purpose(queue, Moves::Completions), io);
+        self.scratch = bytes;
         self.received.write_backs += 1;
+        let ring = &mut self.rings[usize::from(queue)];
         if !untold || ring.context.trigger.never() || ring.untold.len() > ring.entries as usize {
             // Software looks at colors.
             while let Some((entry, id)) = ring.untold.pop_front() {
@@ -273,13 +273,10 @@ impl<S: SharedRegisters> Qdma<S> {
         let mut visible = self.written.max(t);
         let (at, status) = (ring.at(ring.entries), ring.status());
         if ring.context.status {
-            let through = self.requester.take(t, 8);
-            let left;
-            (left, visible) = io.write(through, at, &status, purpose(queue, Moves::Completions));
-            self.requester.leaves(left);
-            self.written = self.written.max(visible);
+            (_, visible) = self.write_through(t, (at, &status), purpose(queue, Moves::Completions), io);
             self.received.write_backs += 1;
         }
+        let ring = &mut self.rings[usize::from(queue)];
         while let Some((entry, id)) = ring.untold.pop_front() {
             io.tell(visible, Notice::Completed { queue, entry, packet: Some(id) });
         }

@@ -186,24 +186,20 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// A ring's report: what is done, up to now.
     pub(super) fn write_report<G: GuestMemory>(&mut self, t: Ps, side: Side, queue: u16, io: &mut Io<'_, Due, G>) {
-        let (report, done, posted, at) = match self.mapped.ring(side, queue) {
-            Some(q) => (&mut q.report, q.ring.done, q.ring.posted, q.ring.at(q.ring.entries)),
+        let (report, (done, posted, at)) = match self.mapped.ring(side, queue) {
+            Some(q) => (&mut q.report, q.ring.status()),
             // One between memories has stopped since.
             None if side == Side::Receive => return,
             None => {
                 let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
-                (&mut q.report, q.ring.done, q.ring.posted, q.ring.at(q.ring.entries))
+                (&mut q.report, q.ring.status())
             }
         };
         let (writes, interrupts) = report.leaves();
         let how = report.context().interrupts;
         if writes {
             let word = u64::from(done) << 16 | u64::from(posted) << 32;
-            let through = self.requester.take(t, 8);
-            let purpose = Purpose::new(side, queue, Moves::WriteBack);
-            let (left, visible) = io.write(through, at, &word.to_le_bytes(), purpose);
-            self.requester.leaves(left);
-            self.written = self.written.max(visible);
+            self.write_through(t, (at, &word.to_le_bytes()), Purpose::new(side, queue, Moves::WriteBack), io);
             self.reports += 1;
         }
         if interrupts {

@@ -152,12 +152,9 @@ impl<S: SharedRegisters> Qdma<S> {
         let (at, bytes) = ring.put(entry);
         let told = std::mem::replace(&mut ring.told, true);
         let vector = ring.context.vector;
-        let through = self.requester.take(t, ENTRY);
         // It is no queue's: whoever stops, those behind it in the ring are still read.
         let purpose = Purpose::new(Side::Receive, UNNAMED, Moves::Completions);
-        let (left, visible) = io.write(through, at, &bytes.to_le_bytes(), purpose);
-        self.requester.leaves(left);
-        self.written = self.written.max(visible);
+        self.write_through(t, (at, &bytes.to_le_bytes()), purpose, io);
         if !told {
             self.send_message(t, vector, io);
         }

@@ -9,7 +9,7 @@ use super::contexts::Software;
 use super::report::Report;
 use super::requests::Requests;
 use super::ring::{DescriptorRing, Fetch};
-use super::{id, side_of, Due, Qdma};
+use super::{id, side_of, Due, Qdma, Status};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::round_robin::RoundRobin;
 use crate::nic::device::Io;
@@ -40,6 +40,15 @@ impl Copy {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let flags = word(8) as u32;
         Self { from: word(0), to: word(16), length: if flags & VALID == 0 { 0 } else { flags & LENGTH } }
+    }
+
+    /// Its first so many bytes; the rest is left.
+    fn split(&mut self, bytes: u32) -> Self {
+        let part = Self { length: bytes, ..*self };
+        self.from = self.from.wrapping_add(bytes.into());
+        self.to = self.to.wrapping_add(bytes.into());
+        self.length -= bytes;
+        part
     }
 }
 
@@ -102,8 +111,8 @@ pub struct MappedQueue {
 struct Moving {
     queue: u16,
     epoch: u32,
+    /// What is left of it.
     copy: Copy,
-    done: u32,
     /// Not before.
     ready: Ps,
 }
@@ -185,15 +194,14 @@ fn purpose(side: Side, queue: u16) -> Purpose {
 
 impl<S: SharedRegisters> Qdma<S> {
     /// A doorbell of a queue between memories.
-    pub(super) fn post_mapped<G: GuestMemory>(&mut self, side: Side, queue: u16, value: u32, io: &mut Io<'_, Due, G>) {
+    pub(super) fn post_mapped(&mut self, side: Side, queue: u16, value: u32) {
         let Some(q) = self.mapped.ring(side, queue) else { return };
         q.ring.post(value & 0xffff);
         let at_once = q.report.arms(value >> 16 & 1 != 0);
         self.want_descriptors(side, queue);
         if at_once {
-            self.statuses.push_back(super::Status::Ring(side, queue));
+            self.statuses.push_back(Status::Ring(side, queue));
         }
-        self.pump(io.now, io);
     }
 
     /// Its descriptors are here.
@@ -234,7 +242,7 @@ impl<S: SharedRegisters> Qdma<S> {
             if let Some((_, (copy, ready))) = next {
                 let epoch = q.ring.epoch;
                 self.want_descriptors(side, queue);
-                return Some(Moving { queue, epoch, copy, done: 0, ready });
+                return Some(Moving { queue, epoch, copy, ready });
             }
         }
         None
@@ -246,11 +254,13 @@ impl<S: SharedRegisters> Qdma<S> {
             self.mapped.moving[side as usize] = self.next_mapped(side);
         }
         let moving = self.mapped.moving[side as usize]?;
-        let (requests, bytes) = self.registers.mapped_throttle();
-        let limits = (requests.min(self.tags), bytes);
         Some(match side {
             Side::Receive => moving.ready.max(t),
-            Side::Transmit => self.mapped.arriving.throttled(t, limits, self.max_read).unwrap_or(t).max(t),
+            Side::Transmit => {
+                let (requests, bytes) = self.registers.mapped_throttle();
+                let limits = (requests.min(self.tags), bytes);
+                self.mapped.arriving.throttled(t, limits, self.max_read).unwrap_or(t).max(t)
+            }
         })
     }
 
@@ -279,19 +289,17 @@ impl<S: SharedRegisters> Qdma<S> {
     }
 
     fn write_mapped<G: GuestMemory>(&mut self, t: Ps, mut m: Moving, io: &mut Io<'_, Due, G>) {
-        let (from, to) = (m.copy.from.wrapping_add(m.done.into()), m.copy.to.wrapping_add(m.done.into()));
-        let piece = self.requester.piece(to, (m.copy.length - m.done).into(), self.max_payload);
-        let through = self.requester.take(t, piece);
-        if piece > 0 {
-            let bytes = &mut self.mapped.bytes;
-            bytes.resize(piece as usize, 0);
-            self.faults += u64::from(!self.mapped.memory.read(from, bytes));
-            let (left, visible) = io.write(through, to, bytes, purpose(Side::Receive, m.queue));
-            self.requester.leaves(left);
-            self.written = self.written.max(visible);
+        let part = m.copy.split(self.requester.piece(m.copy.to, m.copy.length.into(), self.max_payload) as u32);
+        if part.length > 0 {
+            let mut bytes = std::mem::take(&mut self.mapped.bytes);
+            bytes.resize(part.length as usize, 0);
+            self.faults += u64::from(!self.mapped.memory.read(part.from, &mut bytes));
+            self.write_through(t, (part.to, &bytes), purpose(Side::Receive, m.queue), io);
+            self.mapped.bytes = bytes;
+        } else {
+            self.requester.take(t, 0);
         }
-        m.done += piece as u32;
-        if m.done >= m.copy.length {
+        if m.copy.length == 0 {
             self.mapped_done(Side::Receive, m.queue, m.epoch);
         } else {
             self.mapped.moving[Side::Receive as usize] = Some(m);
@@ -299,19 +307,16 @@ impl<S: SharedRegisters> Qdma<S> {
     }
 
     fn read_mapped<G: GuestMemory>(&mut self, t: Ps, mut m: Moving, io: &mut Io<'_, Due, G>) {
-        let (from, to) = (m.copy.from.wrapping_add(m.done.into()), m.copy.to.wrapping_add(m.done.into()));
-        let piece = self.requester.piece(from, (m.copy.length - m.done).into(), self.max_read);
+        let part = m.copy.split(self.requester.piece(m.copy.from, m.copy.length.into(), self.max_read) as u32);
         let through = self.requester.take(t, 0);
         let mut until = through;
-        if piece > 0 {
-            until = io.read(through, from, piece, purpose(Side::Transmit, m.queue));
+        if part.length > 0 {
+            until = io.read(through, part.from, part.length.into(), purpose(Side::Transmit, m.queue));
         }
         self.requester.leaves(through);
-        m.done += piece as u32;
-        let ends = m.done >= m.copy.length;
-        let part = Copy { from, to, length: piece as u32 };
+        let ends = m.copy.length == 0;
         let then = Arriving { queue: m.queue, epoch: m.epoch, part, ends };
-        let until = self.mapped.arriving.push(until + self.mapped.latency, piece, Some(then));
+        let until = self.mapped.arriving.push(until + self.mapped.latency, part.length.into(), Some(then));
         io.at(until, Due::Arrived);
         if !ends {
             self.mapped.moving[Side::Transmit as usize] = Some(m);
@@ -340,7 +345,7 @@ impl<S: SharedRegisters> Qdma<S> {
         q.ring.finish();
         let (_, sent) = q.report.done(q.ring.outstanding() == 0, interval);
         if sent {
-            self.statuses.push_back(super::Status::Ring(side, queue));
+            self.statuses.push_back(Status::Ring(side, queue));
         }
         self.want_descriptors(side, queue);
     }

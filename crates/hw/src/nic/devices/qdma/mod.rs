@@ -435,6 +435,21 @@ impl<S: SharedRegisters> Qdma<S> {
         true
     }
 
+    /// A write takes the interface from `t` on; when it is through, and when cores see it.
+    fn write_through<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        (address, data): (u64, &[u8]),
+        purpose: Purpose,
+        io: &mut Io<'_, Due, G>,
+    ) -> (Ps, Ps) {
+        let through = self.requester.take(t, data.len() as u64);
+        let (left, visible) = io.write(through, address, data, purpose);
+        self.requester.leaves(left);
+        self.written = self.written.max(visible);
+        (through, visible)
+    }
+
     /// The generator sends on, where it can.
     fn generate<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
         while self.user_logic == UserLogic::Generator && self.generated.is_none() {
@@ -472,10 +487,10 @@ impl<S: SharedRegisters> Qdma<S> {
         match bell {
             Bell::Interrupt => self.interrupts_read(t, value, io),
             Bell::H2c if self.mapped.ring(Side::Transmit, queue).is_some() => {
-                self.post_mapped(Side::Transmit, queue, value, io);
+                self.post_mapped(Side::Transmit, queue, value);
             }
             Bell::C2h if self.mapped.ring(Side::Receive, queue).is_some() => {
-                self.post_mapped(Side::Receive, queue, value, io);
+                self.post_mapped(Side::Receive, queue, value);
             }
             Bell::H2c => self.post_h2c(queue, value, io),
             Bell::C2h => {
@@ -695,7 +710,7 @@ impl<S: SharedRegisters> Device for Qdma<S> {
             if !self.is_on(queue) {
                 continue;
             }
-            for bell in [Bell::Interrupt, Bell::H2c, Bell::C2h, Bell::Completion] {
+            for bell in Bell::ALL {
                 if let Some(value) = self.registers.changed(bell, queue) {
                     rung.push(Due::Doorbell { bell, queue, value });
                 }

@@ -64,6 +64,11 @@ pub enum Bell {
     Completion,
 }
 
+impl Bell {
+    /// In the order in which a queue's stand.
+    pub const ALL: [Self; 4] = [Self::Interrupt, Self::H2c, Self::C2h, Self::Completion];
+}
+
 fn place(bell: Bell, queue: u16) -> u64 {
     DOORBELLS + 16 * u64::from(queue) + 4 * bell as u64
 }
@@ -72,8 +77,7 @@ fn place(bell: Bell, queue: u16) -> u64 {
 #[must_use]
 pub fn bell(offset: u64) -> Option<(Bell, u16)> {
     let at = offset.checked_sub(SHARED.start).filter(|_| offset < SHARED.end && offset % 4 == 0)?;
-    let bell = [Bell::Interrupt, Bell::H2c, Bell::C2h, Bell::Completion][(at / 4 % 4) as usize];
-    Some((bell, (at / 16) as u16))
+    Some((Bell::ALL[(at / 4 % 4) as usize], (at / 16) as u16))
 }
 
 /// A context has been written or thrown away.
@@ -124,7 +128,7 @@ impl<S: SharedRegisters> Registers<S> {
         self.user.fill(0);
         self.contexts.iter_mut().flatten().for_each(|c| *c = [0; WORDS]);
         for queue in 0..self.seen.len() as u16 {
-            [Bell::Interrupt, Bell::H2c, Bell::C2h, Bell::Completion].iter().for_each(|&bell| self.forget(bell, queue));
+            Bell::ALL.into_iter().for_each(|bell| self.forget(bell, queue));
         }
         for (offset, value) in [
             (IDENTIFIER, 0x1fd3_0000),

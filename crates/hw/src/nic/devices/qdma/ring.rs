@@ -135,6 +135,12 @@ impl<D> DescriptorRing<D> {
         self.base.wrapping_add(u64::from(entry) * u64::from(self.size))
     }
 
+    /// What its status tells of, done and posted, and where the status is: behind the last entry.
+    #[must_use]
+    pub fn status(&self) -> (u32, u32, u64) {
+        (self.done, self.posted, self.at(self.entries))
+    }
+
     /// The read has ended; whether it is of this life.
     pub fn fetched(&mut self, fetch: Fetch) -> bool {
         let ours = fetch.epoch == self.epoch && self.reads > 0;
