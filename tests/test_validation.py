@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import wiretime
+from rich.console import Console
 from wiretime import _native, advise
 from wiretime.errors import WiretimeError
+from wiretime.estimates import Places
 from wiretime.micro import hardware as micro
 from wiretime.statistics import PROCESSOR_TIME
 from wiretime.study import folder, metrics
-from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show
+from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show, validate
 
 PUBLISHED = Path(__file__).parent / "data/published.txt"
 
@@ -269,7 +272,7 @@ def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """One that fails is told and tried again by the next; the others are kept."""
     measured: list[str] = []
 
-    def rows(machine: str) -> list[micro.Row]:
+    def rows(machine: str, changes: Sequence[str]) -> list[micro.Row]:
         measured.append(machine)
         if machine == "graviton2":
             raise WiretimeError("no guest")
@@ -277,11 +280,47 @@ def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(micro, "rows", rows)
     first = dict(hardware.run(tmp_path, hardware.left(tmp_path), 2))
-    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 7
-    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 9
+    assert first.pop("graviton2") == "no guest" and set(first.values()) == {None} and len(first) == 8
+    assert dict(hardware.run(tmp_path, hardware.left(tmp_path), 2)) == {"graviton2": "no guest"} and len(measured) == 10
     found = hardware.verdicts(tmp_path)
-    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 7
-    assert any(v.claim.kind == "calibrated" for v in found) and any("DMA" in v.claim.here for v in found)
+    assert sum(v.claim.what == "chase" and v.error == pytest.approx(0.1) for v in found) == 8
+
+
+def test_rows_of_a_link_are_its_hosts(tmp_path: Path) -> None:
+    """Caches and memory are not theirs: proxies, but what was calibrated on them."""
+    assert dict(hardware.run(tmp_path, [micro.LINK], 1)) == {micro.LINK: None}
+    found = hardware.verdicts(tmp_path)
+    assert {v.claim.kind for v in found} == {"calibrated", "proxy"} and {v.claim.here for v in found} == {hardware.LINK}
+    assert len({v.claim.figure for v in found}) == 6
+
+
+def test_estimates_take_along_what_no_study_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample measures each machine with estimates elsewhere, once; a row's span is of all of them."""
+    measured: dict[str, list[Sequence[str]]] = {name: [] for name in micro.MACHINES}
+
+    def rows(machine: str, changes: Sequence[str]) -> list[micro.Row]:
+        measured[machine].append(changes)
+        return [micro.Row(machine, "chase", 14.0, 10.0 + len(measured[machine]), "ns", "")]
+
+    def simulate(jobs: int, places: Places) -> Iterator[qdma.Cell]:
+        mpps = next(iter(places.values()), 0.5)
+        return (
+            qdma.Cell(name, s, q, mpps, 1.0, "link") for name in qdma.PLATFORMS for s in qdma.SIZES for q in qdma.QUEUES
+        )
+
+    monkeypatch.setattr(micro, "rows", rows)
+    monkeypatch.setattr(qdma, "simulate", simulate)
+    for _ in range(2):
+        screen = io.StringIO()
+        asked = validate.Asked(tmp_path, ["hardware", "qdma"], samples=8, jobs=1)
+        assert validate.run(Console(file=io.StringIO()), Console(file=screen, width=200), asked)
+    for machine, found in measured.items():
+        assert len(found) == 9 and found[0] == micro.MACHINES[machine][1]
+        assert all(len(changes) > len(found[0]) and changes[: len(found[0])] == found[0] for changes in found[1:])
+        assert len(set(found)) == 9
+    assert "11 to 19" in screen.getvalue()
+    assert "published within what the estimates allow: " in screen.getvalue()
+    assert "| by estimates |" in (tmp_path / "rows.md").read_text()
 
 
 def test_latency_under_load_is_read_off_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +335,7 @@ def test_latency_under_load_is_read_off_the_curve(monkeypatch: pytest.MonkeyPatc
         return (50.0 * at, 1.0, 170.0 + 10 * at) if at < 8 else (300.0, 1.0, 1000.0 + at)
 
     monkeypatch.setattr(_native, "probe_memory", probe)
-    rows = {r.what: r for r in micro.rows("grace-mn5")}
+    rows = {r.what: r for r in micro.rows("grace-mn5", ())}
     assert set(asked) == {0, 25, 49, 100}
     assert rows["DRAM load-to-use latency, idle"].simulated == 170.0
     assert rows["loaded DRAM latency at 174.7 GB/s, 100 % reads"].simulated == pytest.approx(170 + 10 * 174.7 / 50)
@@ -323,7 +362,7 @@ def test_every_transcribed_cell_of_the_qdma_study_is_compared(tmp_path: Path, mo
     there = {(r["platform"], int(r["packet_size_bytes"]), int(r["queues"])): float(r["mpps"]) for r in qdma.published()}
     assert all(v.simulated is None for v in qdma.verdicts(tmp_path)) and qdma.drawn(tmp_path) is None
 
-    def simulate(jobs: int) -> Iterator[qdma.Cell]:
+    def simulate(jobs: int, places: Places) -> Iterator[qdma.Cell]:
         for name in qdma.PLATFORMS:
             for size in qdma.SIZES:
                 for queues in qdma.QUEUES:

@@ -32,6 +32,10 @@ QUANTITY = re.compile(r"([0-9.]+) ?([A-Za-z/]+)")
 # Of a quantity with a unit: times are whole picoseconds.
 DIGITS = 3
 
+# Places in ranges, by parameter: of those alone that are to be elsewhere than their platform has them.
+Places = Mapping[str, float]
+NOWHERE: Places = {}
+
 
 class Rule(BaseModel):
     """How far estimates of these names may be from their values; ``why`` says what the range is taken from."""

@@ -20,6 +20,8 @@ from wiretime.micro import guest
 FOLDER = Path(__file__).parent
 
 MAX_LATENCY = ("llc.latency=25.5ns", "llc.device_latency=25.5ns", "llc.device_past_latency=25.5ns")
+# The link of all hosts of pcie.csv, and what they have for caches and memory.
+LINK = "pcie-bench"
 # Platform and changes of each machine in cores.csv.
 MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "altra-q80-26": ("ampere-altra", ("core.frequency=2.6GHz",)),
@@ -32,12 +34,13 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "graviton4": ("neoverse-v2", ()),
     # A socket of MareNostrum 5, its cores streaming: only memory under load, without a guest.
     "grace-mn5": ("grace", ()),
+    LINK: ("neoverse-n1", ()),
 }
 # As many cores that stream as the directory of private copies tells apart, beside one that follows pointers; cycles
 # between two accesses of each. Caches, which streams do not use, are small, so that they are full soon.
 STREAMS, PAUSES = 62, (100_000, 160, 120, 90, 70, 55, 45, 38, 33, 29, 1)
 SMALL = ("llc.size=12MiB", "l2.size=256KiB")
-# Hosts of pcie.csv: one way through their PCIe, from the measured round trip of a read of 8 B.
+# One way through the PCIe of hosts of pcie.csv, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
 # The NFP-6000 of pcie-bench: generation 3 x8, and what its DMA engine adds to a read, calibrated on the 64 B rows.
 DEVICE = ("slot.generation=3", "slot.lanes=8", "pcie.tags=32", "pcie.max_payload=256", "pcie.max_read_request=512")
@@ -100,9 +103,12 @@ def _convert(ns: float, unit: str, cycle: float, l1: float) -> float:
     return ns - l1 if unit == "ns beyond L1" else ns  # `l1`: the same reads inside the L1
 
 
-def rows(machine: str) -> list[Row]:
-    """Return the rows of one machine, simulated."""
-    return [*_cores(machine), *_loaded(machine)]
+def rows(machine: str, changes: Sequence[str]) -> list[Row]:
+    """Return the rows of one machine, simulated as its platform with changes."""
+    platform, _ = MACHINES[machine]
+    if machine == LINK:
+        return [*_pcie(platform, changes)]
+    return [*_cores(machine, platform, changes), *_loaded(machine, platform, changes)]
 
 
 def _of(table: str, machine: str) -> list[dict[str, str]]:
@@ -110,9 +116,8 @@ def _of(table: str, machine: str) -> list[dict[str, str]]:
         return [r for r in csv.DictReader(f) if r["machine"] == machine]
 
 
-def _loaded(machine: str) -> Iterator[Row]:
+def _loaded(machine: str, platform: str, changes: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of ``memory.csv`` of one machine: latency and bandwidth with a share of reads."""
-    platform, changes = MACHINES[machine]
     mine = _of("memory.csv", machine)
     text = json.dumps(platforms.load(platform, [*changes, *SMALL])) if mine else ""
     for reads in dict.fromkeys(int(r["reads"]) for r in mine):
@@ -144,11 +149,10 @@ def _on_curve(r: Mapping[str, str], curve: Sequence[tuple[float, float]]) -> Row
     return Row(r["machine"], r["what"], float(r["measured"]), simulated, r["unit"], r["rests_on"], cause, skip)
 
 
-def _cores(machine: str) -> list[Row]:
+def _cores(machine: str, platform: str, changes: Sequence[str]) -> list[Row]:
     mine = _of("cores.csv", machine)
     if not mine:
         return []
-    platform, changes = MACHINES[machine]
     jobs = [(r["job"], int(r["argument"])) for r in mine]
     inside = ("random", 16)
     got = guest.measure(platform, [*jobs, inside], changes)
@@ -167,7 +171,7 @@ def _cores(machine: str) -> list[Row]:
     ]
 
 
-def pcie() -> Iterator[Row]:
+def _pcie(platform: str, changes: Sequence[str]) -> Iterator[Row]:
     """Yield every row of ``pcie.csv``, simulated where it can be."""
     with (FOLDER / "pcie.csv").open(newline="") as f:
         for r in csv.DictReader(f):
@@ -175,14 +179,15 @@ def pcie() -> Iterator[Row]:
             if r["skip"]:
                 yield Row(r["host"], what, measured, None, unit, r["rests_on"], skip=r["skip"])
                 continue
-            changes = [
+            of_row = [
+                *changes,
                 *DEVICE,
                 f"pcie.latency={HOSTS[r['host']]}ns",
                 f"iommu.enabled={str(r['iommu'] == 'on').lower()}",
             ]
-            platform = json.dumps(platforms.load("neoverse-n1", changes))
+            table = json.dumps(platforms.load(platform, of_row))
             warm = r["host_memory"] == "cached"
-            ns, gbps = _native.probe_dma(platform, r["access"], int(r["bytes"]), int(r["window"]), warm)
+            ns, gbps = _native.probe_dma(table, r["access"], int(r["bytes"]), int(r["window"]), warm)
             engine = ENGINE_NS if r["probe"] == "latency" else 0.0
             simulated = gbps if r["probe"] == "throughput" else ns + engine
             yield Row(r["host"], what, measured, simulated, unit, r["rests_on"], _cause_of_dma(r))

@@ -22,9 +22,10 @@ from scipy.stats import qmc, spearmanr
 
 from wiretime import estimates, software
 from wiretime.errors import WiretimeError
-from wiretime.estimates import Estimate
+from wiretime.estimates import Estimate, Places
+from wiretime.request import Request
 from wiretime.study.folder import Study
-from wiretime.study.plan import Plan, Point, points
+from wiretime.study.plan import Plan, Point, points, text_of
 
 SAMPLES, SAMPLES_LEAST = 32, 8
 # How many estimates are put to the ends of their ranges, and how many are told.
@@ -33,9 +34,6 @@ CANDIDATES, TOLD = 6, 3
 OUTSIDE = 0.05
 POOL = "../points"
 BASE, TOGETHER, ALONE = "base", "sample", "end"
-
-# Places in ranges, by parameter.
-Places = Mapping[str, float]
 
 
 def estimates_of(plan: Plan, source: str) -> dict[str, list[Estimate]]:
@@ -57,10 +55,20 @@ def drawn(names: Sequence[str], count: int, seed: int) -> list[Places]:
     return [dict(zip(names, map(float, row), strict=True)) for row in cube]
 
 
+def _changed(request: Request, places: Places) -> dict[str, estimates.Value]:
+    return {e.parameter: e.at(places[e.parameter]) for e in estimates.of(request) if e.parameter in places}
+
+
+def moved(request: Request, places: Places) -> Request:
+    """Return a request with the estimates of its machine at other places of their ranges."""
+    changes = (f"{name}={text_of(value)}" for name, value in _changed(request, places).items())
+    return dataclasses.replace(request, changes=(*request.changes, *changes))
+
+
 def varied(point: Point, places: Places) -> Point:
     """Return a point with the estimates of its machine at other places of their ranges."""
     request = point.request()
-    changed = {e.parameter: e.at(places[e.parameter]) for e in estimates.of(request) if e.parameter in places}
+    changed = _changed(request, places)
     # Its boot is of no use to any other.
     once = {"boot": True} if request.engine == software.FULL else {}
     return dataclasses.replace(point, settings={**point.settings, **changed, **once})

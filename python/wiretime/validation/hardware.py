@@ -1,6 +1,7 @@
 """The micro-benchmarks as claims: cores, caches, DRAM and PCIe against measurements of hardware.
 
-Each machine is one boot, kept by the content of all that decides it.
+Each machine is one boot, and the link of PCIe is none, kept by the content of all that decides it. Where places are
+given, the estimates of its platform are at those places of their ranges.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wiretime import files, paths, platforms, vm
+from wiretime import estimates, files, paths, platforms, vm
 from wiretime.errors import WiretimeError
+from wiretime.estimates import NOWHERE, Places
 from wiretime.micro import hardware
+from wiretime.request import Request
 from wiretime.setup import store
 from wiretime.study.point import simulator
+from wiretime.study.uncertainty import moved
 from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
@@ -25,42 +29,55 @@ HERE, LINK = "micro-benchmarks on {platform}", "DMA of a device on neoverse-n1's
 GUESS_SECONDS = 60.0
 
 
-def _file(base: Path, machine: str) -> Path:
-    platform, changes = hardware.MACHINES[machine]
-    table = [(hardware.FOLDER / name).read_text() for name in ("cores.csv", "memory.csv")]
+def _requests() -> dict[str, Request]:
+    """Return what each machine is, as a request."""
+    return {
+        name: Request(platform=platform, changes=changes) for name, (platform, changes) in hardware.MACHINES.items()
+    }
+
+
+def parameters() -> set[str]:
+    """Return the estimates of all machines, by parameter."""
+    return {estimate.parameter for request in _requests().values() for estimate in estimates.of(request)}
+
+
+def _file(base: Path, machine: str, places: Places) -> Path:
+    request = moved(_requests()[machine], places)
+    table = [(hardware.FOLDER / name).read_text() for name in ("cores.csv", "memory.csv", "pcie.csv")]
     programs = [store.file_digest(paths.GUEST / "tests/bench.c"), store.file_digest(Path(hardware.__file__))]
-    inputs = [dict(simulator()), platforms.load(platform, changes), table, programs]
+    inputs = [dict(simulator()), platforms.load(request.platform, request.changes), table, programs]
     return base / NAME / f"{machine}-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.json"
 
 
-def left(base: Path) -> list[str]:
+def left(base: Path, places: Places = NOWHERE) -> list[str]:
     """Return the machines that are not measured yet."""
-    return [machine for machine in hardware.MACHINES if not _file(base, machine).is_file()]
+    return [machine for machine in hardware.MACHINES if not _file(base, machine, places).is_file()]
 
 
-def run(base: Path, machines: Sequence[str], jobs: int) -> Iterator[tuple[str, str | None]]:
+def run(base: Path, machines: Sequence[str], jobs: int, places: Places = NOWHERE) -> Iterator[tuple[str, str | None]]:
     """Measure machines; yields each, in their order, with the reason where it failed."""
 
     def one(machine: str) -> tuple[str, str | None]:
         try:
-            rows = [dataclasses.asdict(row) for row in hardware.rows(machine)]
+            changes = moved(_requests()[machine], places).changes
+            rows = [dataclasses.asdict(row) for row in hardware.rows(machine, changes)]
         except WiretimeError as e:
             return machine, str(e)
-        files.replace(_file(base, machine), json.dumps(rows, indent=1) + "\n")
+        files.replace(_file(base, machine, places), json.dumps(rows, indent=1) + "\n")
         return machine, None
 
     (base / NAME).mkdir(parents=True, exist_ok=True)
     yield from vm.at_once(one, machines, jobs)
 
 
-def verdicts(base: Path) -> list[Verdict]:
-    """Return every row of machines that are measured, and all of PCIe, which needs no guest."""
+def verdicts(base: Path, places: Places = NOWHERE) -> list[Verdict]:
+    """Return every row of machines that are measured."""
     rows: list[hardware.Row] = []
     for machine in hardware.MACHINES:
-        path = _file(base, machine)
+        path = _file(base, machine, places)
         if path.is_file():
             rows += [hardware.Row(**row) for row in json.loads(path.read_text())]
-    return [_verdict(row) for row in (*rows, *hardware.pcie())]
+    return [_verdict(row) for row in rows]
 
 
 def _verdict(row: hardware.Row) -> Verdict:

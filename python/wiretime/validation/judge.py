@@ -47,6 +47,13 @@ class Verdict:
     span: tuple[float, float] | None = None
 
     @property
+    def allowed(self) -> bool:
+        """Whether estimates elsewhere in their ranges give what was published, within its grid."""
+        if self.span is None or self.claim.value is None:
+            return False
+        return self.span[0] <= self.claim.value + self.claim.grid and self.claim.value <= self.span[1]
+
+    @property
     def near(self) -> bool:
         """Whether it fits: a trend that agrees, a value within 10 % or 10 points."""
         if self.error is None:
@@ -117,7 +124,7 @@ def _verdict(claim: Claim, tables: Tables) -> Verdict:
     return Verdict(claim, simulated, error(claim, simulated), agrees)
 
 
-def _many(found: Sequence[float], what: str) -> str:
+def _many(found: Sequence[object], what: str) -> str:
     return f"{len(found)} {what}{'s'[: len(found) != 1]}"
 
 
@@ -151,6 +158,9 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         if agree:
             what = "" if kind == "trend" else " that are no numbers"
             said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")
+    if ranged := [v for v in verdicts if v.span and v.error is not None]:
+        allowed = sum(v.allowed for v in ranged)
+        said.append(f"published within what the estimates allow: {allowed} of {_many(ranged, 'value')}")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
     skipped = sum(bool(v.claim.skip) for v in verdicts)
     return [

@@ -19,10 +19,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 import wiretime._native as _native
-from wiretime import files, paths, runs, software, vm
+from wiretime import estimates, files, runs, software, vm
+from wiretime.estimates import NOWHERE, Places
 from wiretime.search.show import COLOURS
 from wiretime.setup import store
 from wiretime.study.draw import Data
+from wiretime.study.uncertainty import moved
 from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
 
@@ -36,6 +38,7 @@ PLATFORMS = {
     "gen5x8-amd": ("epyc-9654", "table 9"),
 }
 SIZES, QUEUES = range(64, 4097, 64), (8, 4, 2, 1)
+CELLS = len(PLATFORMS) * len(SIZES) * len(QUEUES)
 # Rings start full: what is measured is the steady state soon.
 WARM_UP, DURATION = "60us", "140us"
 # What all of them take, measured on one Zen 4 core.
@@ -89,39 +92,47 @@ def _cell(name: str, checked: runs.Checked, size: int, queues: int) -> Cell:
     return Cell(name, size, queues, mpps, mpps * size * 8 / 1000, _binds(result, platform))
 
 
-def _asked() -> dict[str, runs.Checked]:
+def _requests() -> dict[str, runs.Request]:
     """Return what every cell of a platform shares."""
     usual = runs.Request(engine=software.PACKET, queues=8, cores=8, warm_up=WARM_UP, duration=DURATION)
-    return {name: runs.check(dataclasses.replace(usual, platform=p)) for name, (p, _) in PLATFORMS.items()}
+    return {name: dataclasses.replace(usual, platform=platform) for name, (platform, _) in PLATFORMS.items()}
 
 
-def simulate(jobs: int) -> Iterator[Cell]:
-    """Yield every cell of the tables, so many at once."""
-    asked = _asked()
+def parameters() -> set[str]:
+    """Return the estimates of all its platforms, by parameter."""
+    return {estimate.parameter for request in _requests().values() for estimate in estimates.of(request)}
+
+
+def _asked(places: Places) -> dict[str, runs.Checked]:
+    return {name: runs.check(moved(request, places)) for name, request in _requests().items()}
+
+
+def simulate(jobs: int, places: Places = NOWHERE) -> Iterator[Cell]:
+    """Yield every cell of the tables, so many at once; with estimates at places of their ranges."""
+    asked = _asked(places)
     every = [(name, size, queues) for name in asked for size in SIZES for queues in QUEUES]
     yield from vm.at_once(lambda c: _cell(c[0], asked[c[0]], *c[1:]), every, jobs)
 
 
-def _file(base: Path) -> Path:
+def _file(base: Path, places: Places) -> Path:
     inputs = [
-        *(c.settings for c in _asked().values()),
+        *((c.settings, c.platform) for c in _asked(places).values()),
         store.file_digest(Path(_native.__file__)),
         store.file_digest(Path(__file__)),
-        *(paths.PLATFORMS.joinpath(f"{platform}.toml").read_text() for platform, _ in PLATFORMS.values()),
         software.load("testpmd-qdma"),
     ]
     return base / NAME / f"cells-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.csv"
 
 
-def left(base: Path) -> bool:
+def left(base: Path, places: Places = NOWHERE) -> bool:
     """Return whether the cells are not simulated yet."""
-    return not _file(base).is_file()
+    return not _file(base, places).is_file()
 
 
-def run(base: Path, jobs: int) -> Iterator[None]:
+def run(base: Path, jobs: int, places: Places = NOWHERE) -> Iterator[None]:
     """Simulate every cell, as far as it is left; yields once a cell."""
     cells = []
-    for cell in simulate(jobs):
+    for cell in simulate(jobs, places):
         cells.append(cell)
         yield
     text = io.StringIO()
@@ -129,15 +140,16 @@ def run(base: Path, jobs: int) -> Iterator[None]:
     table.writerow([field.name for field in dataclasses.fields(Cell)])
     for c in cells:
         table.writerow([c.platform, c.packet_size_bytes, c.queues, f"{c.mpps:.4f}", f"{c.gbps:.3f}", c.binds])
-    _file(base).parent.mkdir(parents=True, exist_ok=True)
-    files.replace(_file(base), text.getvalue())
+    file = _file(base, places)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(file, text.getvalue())
 
 
-def simulated(base: Path) -> dict[tuple[str, int, int], Cell]:
+def simulated(base: Path, places: Places = NOWHERE) -> dict[tuple[str, int, int], Cell]:
     """Return the simulated cells by platform, size and queues."""
-    if left(base):
+    if left(base, places):
         return {}
-    with _file(base).open() as lines:
+    with _file(base, places).open() as lines:
         cells = [
             Cell(
                 r["platform"],
@@ -158,9 +170,9 @@ def published() -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def verdicts(base: Path) -> list[Verdict]:
+def verdicts(base: Path, places: Places = NOWHERE) -> list[Verdict]:
     """Return every transcribed cell beside its simulated one, where that is there."""
-    cells = simulated(base)
+    cells = simulated(base, places)
     return [_verdict(row, cells) for row in published()]
 
 

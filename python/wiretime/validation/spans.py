@@ -1,7 +1,7 @@
-"""Where the estimates of a platform may take each row: its studies again, with all estimates drawn together.
+"""Where the estimates of a platform may take each row: all is run again, with all estimates drawn together.
 
 Each sample is judged as the row is, by its own rule: so a gain varies as a gain does, one machine against another in
-the same sample. The span is of all samples; few are drawn, since each is a whole study.
+the same sample. The span is of all samples; few are drawn, since each is a whole validation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from rich.console import Console
 
 from wiretime.study import show, uncertainty
 from wiretime.study.folder import Study
+from wiretime.validation.apart import Apart
+from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Tables, Verdict, verdict
 
 FOLDER, SEED = "uncertainty", 1
@@ -22,24 +24,31 @@ FOLDER, SEED = "uncertainty", 1
 def with_spans(
     notes: Console,
     verdicts: Sequence[Verdict],
+    claims: Sequence[Claim],
     studies: Mapping[str, Study],
+    apart: Apart,
     base: Path,
     pool: str,
     count: int,
     jobs: int,
 ) -> tuple[int, list[Verdict]]:
-    """Run the studies with so many samples; returns how many points failed, and the rows with their spans."""
+    """Run studies, and rows apart from them, with so many samples.
+
+    Returns how many points failed, and the rows with their spans: those of claims about studies first.
+    """
     names = {name for study in studies.values() for name in uncertainty.estimates_of(study.plan, study.source)}
     columns: list[list[float | str | None]] = []
     failed = 0
-    for n, places in enumerate(uncertainty.drawn(sorted(names), count, SEED)):
+    for n, places in enumerate(uncertainty.drawn(sorted(names | apart.parameters()), count, SEED)):
         folder = base / FOLDER / f"{n:03}"
         sampled = {
             name: uncertainty.sampled(study, places, folder / name, f"../../{pool}") for name, study in studies.items()
         }
         failed += show.resumed(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
+        failed += apart.run(notes, jobs, places)
         tables = Tables(sampled)
-        columns.append([verdict(v.claim, tables).simulated for v in verdicts])
+        found = (*(verdict(claim, tables) for claim in claims), *apart.verdicts(places))
+        columns.append([v.simulated for v in found])
     return failed, [_spanned(v, found) for v, *found in zip(verdicts, *columns, strict=True)]
 
 

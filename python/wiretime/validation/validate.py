@@ -14,30 +14,9 @@ from wiretime.study import show as progress
 from wiretime.study.folder import Study, unique
 from wiretime.study.uncertainty import SAMPLES_LEAST
 from wiretime.validation import claims, engines, execute, hardware, judge, page, qdma, show, spans
+from wiretime.validation.apart import Apart
 
 NAME, QUICK = "validation", "quick"
-
-
-def _measure_hardware(notes: Console, base: Path, machines: Sequence[str], jobs: int) -> int:
-    """Run the micro-benchmarks of machines; returns how many failed."""
-    with progress.progress(notes) as bar:
-        shown = bar.add_task("micro-benchmarks", total=len(machines), left="")
-        failed = 0
-        for machine, reason in hardware.run(base, machines, jobs):
-            bar.advance(shown)
-            if reason is not None:
-                failed += 1
-                notes.print(f"failed: micro-benchmarks of {machine}: {reason}", markup=False, highlight=False)
-        return failed
-
-
-def _simulate_cells(notes: Console, base: Path, jobs: int) -> None:
-    """Run every cell of the tables of the study of the QDMA."""
-    with progress.progress(notes) as bar:
-        total = len(qdma.PLATFORMS) * len(qdma.SIZES) * len(qdma.QUEUES)
-        shown = bar.add_task("cells of the QDMA study", total=total, left="")
-        for _ in qdma.run(base, jobs):
-            bar.advance(shown)
 
 
 @dataclass(frozen=True)
@@ -61,39 +40,29 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     # Parts of studies are not the studies: they have a folder of their own, and share the points.
     base, pool = (asked.base / QUICK, f"../{execute.POOL}") if asked.quick else (asked.base, execute.POOL)
     count = points.jobs_of(asked.jobs)
-    apart = (hardware.NAME, qdma.NAME, engines.NAME)
-    wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), *apart])
-    further = [o for o in others if o not in apart]
+    no_claims = (hardware.NAME, qdma.NAME, engines.NAME)
+    wanted, others = execute.chosen(claims.load(), asked.only, [*claims.further(), *no_claims])
+    further = [o for o in others if o not in no_claims]
     if engines.NAME in others and not asked.quick:
         further += engines.STUDIES
     studies = execute.studies(wanted, further, base, pool, asked.quick)
     if not studies and not others:
         raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
-    with_hardware = hardware.NAME in others
-    machines = hardware.left(asked.base) if with_hardware else []
     # A minute for one source: of a quick look only where it is asked for.
     with_qdma = qdma.NAME in others and bool(asked.only or not asked.quick)
-    cells = with_qdma and qdma.left(asked.base)
-    _announce(notes, list(studies.values()), machines, cells, count)
+    apart = Apart(asked.base, [hardware.NAME] * (hardware.NAME in others) + [qdma.NAME] * with_qdma)
+    _announce(notes, list(studies.values()), apart, count)
     if asked.dry_run:
         return True
     for study in studies.values():
         study.prepare(resume=True)
-    failed = 0
-    if machines:
-        failed += _measure_hardware(notes, asked.base, machines, count)
-    if cells:
-        _simulate_cells(notes, asked.base, count)
+    failed = apart.run(notes, count)
     failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
     tables = judge.Tables(studies)
-    verdicts = [judge.verdict(claim, tables) for claim in wanted]
+    verdicts = [*(judge.verdict(claim, tables) for claim in wanted), *apart.verdicts()]
     if asked.samples:
-        missed, verdicts = spans.with_spans(notes, verdicts, studies, base, pool, asked.samples, count)
+        missed, verdicts = spans.with_spans(notes, verdicts, wanted, studies, apart, base, pool, asked.samples, count)
         failed += missed
-    if with_hardware:
-        verdicts += hardware.verdicts(asked.base)
-    if with_qdma:
-        verdicts += qdma.verdicts(asked.base)
     summary = judge.summary(verdicts)
     drawn = {"Bandwidth of the QDMA by packet size": qdma.drawn(asked.base)} if with_qdma else {}
     both = engines.rows(studies)
@@ -111,15 +80,15 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     return failed == 0
 
 
-def _announce(notes: Console, studies: Sequence[Study], machines: Sequence[str], cells: bool, count: int) -> None:
+def _announce(notes: Console, studies: Sequence[Study], apart: Apart, count: int) -> None:
     """Say what there is to run, and how long it will take."""
     tasks = unique(studies)
     left = [t for t in tasks if not t.finished]
     seconds = points.expected_seconds(tasks, count) if left else 0.0
-    seconds += len(machines) * hardware.GUESS_SECONDS / min(count, max(1, len(machines)))
+    machines, cells = apart.machines_left(), apart.cells_left()
+    seconds += apart.seconds(count)
     micro = f", micro-benchmarks of {len(machines)} machines" if machines else ""
     if cells:
-        seconds += qdma.GUESS_SECONDS / count
         micro += ", all cells of the QDMA study"
     done = f", {len(tasks) - len(left)} of them done" if len(left) < len(tasks) else ""
     rest = f"; about {progress.span(seconds)} with {count} at once" if left or machines or cells else ""
