@@ -80,7 +80,7 @@ DeviceReads: TypeAlias = Literal["share", "snapshot"]
 Refresh: TypeAlias = Literal["rank", "bank"]
 
 
-PagePolicy: TypeAlias = Literal["open", "closed"]
+PagePolicy: TypeAlias = Literal["open", "closed", "timed"]
 
 
 Mapping: TypeAlias = Literal["group-interleaved", "row-contiguous"]
@@ -1041,6 +1041,7 @@ class Dram(TypedDict):
     controller_latency: str
     write_queue_entries: int
     page_policy: PagePolicy
+    page_timeout: str
     mapping: Mapping
 
 

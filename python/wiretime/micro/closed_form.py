@@ -36,7 +36,8 @@ class Expected:
 def dram_latency(p: Platform) -> float:
     """Return the load-to-use time of a line in DRAM beyond the LLC, for a chase at random.
 
-    A bank's row is closed by each refresh; whether another row is open depends on how often a bank is visited between.
+    A bank's row is closed by each refresh, or a while after its last access; whether another row is open depends on how
+    often a bank is visited between.
     """
     d = p["dram"]
     burst = LINE * 8 / d["bus_width"] * 1000 / d["transfer_rate"]
@@ -46,7 +47,10 @@ def dram_latency(p: Platform) -> float:
     if d["page_policy"] == "closed":
         return float(base)
     period = base + llc_latency(p)
-    visits = refi / period / (d["channels"] * d["ranks"] * d["banks"])
+    banks = d["channels"] * d["ranks"] * d["banks"]
+    if d["page_policy"] == "timed":
+        return float(base + (1 - math.exp(-ns(d["page_timeout"]) / period / banks)) * ns(d["t_rp"]))
+    visits = refi / period / banks
     closed = (1 - math.exp(-visits)) / visits
     return float(base + (1 - closed) * ns(d["t_rp"]))
 

@@ -244,6 +244,8 @@ pub enum PagePolicy {
     Open,
     /// It is closed at once.
     Closed,
+    /// It stays open for what follows soon (`page_timeout`).
+    Timed,
 }
 
 /// What is refreshed at a time.
@@ -340,6 +342,8 @@ pub struct Dram {
     pub write_queue_entries: u32,
     /// Row policy.
     pub page_policy: PagePolicy,
+    /// How long after its last access a row is closed, of a policy that is timed.
+    pub page_timeout: Duration,
     /// Which bits of an address choose channel, bank and row.
     pub mapping: Mapping,
 }

@@ -25,6 +25,12 @@ pub struct Use {
 }
 
 impl Use {
+    /// Whether its row is still open at `t`, where rows are for some time behind an access.
+    #[inline]
+    pub fn stays_open(&self, time: Ps, t: Ps) -> bool {
+        t <= self.column.saturating_add(time)
+    }
+
     /// Whether the row that this access leaves open is closed in time for `next`, which opens another.
     pub fn leaves_room_for(&self, next: &Self, closes: Ps) -> bool {
         if next.begin < next.opened {

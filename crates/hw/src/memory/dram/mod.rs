@@ -148,6 +148,8 @@ pub struct Dram {
     /// Writes that are being sent, and what they are ordered by, their index among them last.
     sending: Vec<Sending>,
     order: Vec<u64>,
+    /// How long a row stays open after an access; `None`: it is closed at once.
+    stays_open: Option<Ps>,
     /// How far any command's constraints reach.
     reach: Ps,
     /// The refresh interval that each unit of refresh was last used in, and when it begins: most accesses are in the same one.
@@ -173,6 +175,11 @@ impl Dram {
             split: Split::new(p),
             reach: reach.into_iter().fold(timing.four_activates, Ps::max),
             timing,
+            stays_open: match p.page_policy {
+                PagePolicy::Open => Some(Ps::MAX),
+                PagePolicy::Closed => None,
+                PagePolicy::Timed => Some(p.page_timeout.ps()),
+            },
             intervals: Vec::new(),
             sending: Vec::with_capacity(p.write_queue_entries as usize),
             order: Vec::with_capacity(p.write_queue_entries as usize),
@@ -278,14 +285,16 @@ impl Dram {
     fn hit(&mut self, place: Place, t: Ps, command: Command) -> Option<Ps> {
         let (epoch, begin) = self.intervals[self.unit(place)];
         let since = t.wrapping_sub(begin);
-        if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() || self.closed() {
+        if since >= self.p.t_refi.ps() || since < self.p.t_rfc.ps() {
             return None;
         }
+        let stays_open = self.stays_open?;
         let timing = &self.timing;
         let closes = self.closes();
         let channel = &mut self.channels[place.channel];
         let bank = &mut channel.banks[place.bank];
-        let last = bank.last().filter(|u| u.row == place.row && u.epoch == epoch && u.opened <= t)?;
+        let open = |u: &&Use| u.epoch == epoch && u.opened <= t && u.stays_open(stays_open, t);
+        let last = bank.last().filter(|u| u.row == place.row).filter(open)?;
         let opened = last.opened;
         let wanted = t.max(opened + timing.after(Command::Activate, command, Near::Bank));
         let column = channel.columns.first_column(place.booked(command, wanted), timing);
@@ -354,12 +363,6 @@ impl Dram {
         found.column
     }
 
-    /// Whether rows are closed after each access.
-    #[inline]
-    fn closed(&self) -> bool {
-        self.p.page_policy == PagePolicy::Closed
-    }
-
     /// How long a row takes to close.
     fn closes(&self) -> Ps {
         self.timing.after(Command::Precharge, Command::Activate, Near::Bank)
@@ -369,25 +372,28 @@ impl Dram {
     /// whatever is booked there for later.
     #[inline]
     fn first(&self, place: Place, t: Ps, before: Option<&Use>, epoch: u64, command: Command) -> Use {
-        let closed = self.closed();
         let channel = &self.channels[place.channel];
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
         let before = before.filter(|u| u.epoch == epoch);
+        let open = before.filter(|u| self.stays_open.is_some_and(|time| u.stays_open(time, t)));
         let mut found =
             Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: Ps::ZERO };
-        match before {
-            Some(u) if u.row == place.row && !closed => {
+        match open {
+            Some(u) if u.row == place.row => {
                 found.opened = u.opened;
                 found.column = t.max(u.opened + timing(Command::Activate, command));
                 found.precharge = u.precharge;
             }
-            open => {
-                // Closed rows close themselves, open ones when another is wanted.
-                let precharge = open.map(|u| if closed { u.precharge } else { t.max(u.precharge) });
-                let activate = place.booked(Command::Activate, precharge.map_or(t, |p| t.max(p + self.closes())));
+            _ => {
+                // A row that is open is closed now, or is closed already.
+                let precharge = open.map(|u| t.max(u.precharge));
+                let time = self.stays_open.unwrap_or(Ps::ZERO);
+                let by_itself = || before.map(|u| u.precharge.max(u.column.saturating_add(time)));
+                let closed = precharge.or_else(by_itself).map_or(t, |p| t.max(p + self.closes()));
+                let activate = place.booked(Command::Activate, closed);
                 found.opens = true;
                 found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
-                found.begin = precharge.filter(|_| !closed).unwrap_or(found.opened);
+                found.begin = precharge.unwrap_or(found.opened);
                 found.column = found.opened + timing(Command::Activate, command);
                 found.precharge = found.opened + timing(Command::Activate, Command::Precharge);
             }
@@ -815,6 +821,31 @@ mod tests {
         assert_eq!(d.stats.rows_reopened, 0);
     }
 
+    /// A row is open for as long as its policy says: then the next access opens its own, of whatever row, without waiting
+    /// for another to be closed.
+    #[test]
+    fn a_row_stays_open_for_as_long_as_is_said() {
+        let after = |policy: PagePolicy, row: u64, pause: u64| {
+            let mut d = dram(|p| {
+                (p.channels, p.ranks, p.page_policy) = (1, 1, policy);
+                p.page_timeout = "300ns".parse().expect("a duration");
+            });
+            let (t, p) = (quiet(&d), d.p.clone());
+            let column = d.schedule(d.place(0), t, Command::Read);
+            let again = d.place(row * row_step(&p) + u64::from(p.bank_groups));
+            let at = column + Ps::from_ns(pause);
+            (d.schedule(again, at, Command::Read) - at, p)
+        };
+        let (open, p) = after(PagePolicy::Open, 0, 900);
+        let (opened, reopened) = (p.t_rcd.ps(), p.t_rp.ps() + p.t_rcd.ps());
+        assert_eq!((open, after(PagePolicy::Open, 1, 900).0), (Ps::ZERO, reopened));
+        assert_eq!((after(PagePolicy::Closed, 0, 100).0, after(PagePolicy::Closed, 1, 100).0), (opened, opened));
+        let timed = |row, pause| after(PagePolicy::Timed, row, pause).0;
+        assert_eq!((timed(0, 300), timed(1, 300)), (Ps::ZERO, reopened), "still open");
+        assert_eq!((timed(0, 400), timed(1, 400)), (opened, opened), "closed");
+        assert_eq!(timed(0, 301), reopened - Ps::from_ns(1), "being closed");
+    }
+
     /// A write that is entered late fills the queue at an earlier time: what was sent later by then is sent earlier.
     #[test]
     fn a_queue_that_was_full_before_is_sent_before_and_once() {
@@ -856,6 +887,8 @@ mod tests {
 
     use proptest::prelude::*;
 
+    const POLICIES: [PagePolicy; 3] = [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timed];
+
     /// Line, time and whether it is written.
     type Access = (u64, Ps, bool);
 
@@ -883,12 +916,12 @@ mod tests {
         fn every_pair_of_commands_is_legal(
             mut accesses in prop::collection::vec((0u64..4096, 0u64..3_000_000, any::<bool>()), 1..200),
             grade in 0usize..4,
-            closed in any::<bool>(),
+            policy in 0usize..3,
             sorted in any::<bool>(),
         ) {
             let mut p = dram_grades().remove(grade);
             (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8);
-            p.page_policy = if closed { PagePolicy::Closed } else { PagePolicy::Open };
+            p.page_policy = POLICIES[policy];
             let mut d = Dram::new(&p);
             if sorted {
                 accesses.sort_unstable_by_key(|a| a.1);
@@ -955,11 +988,11 @@ mod tests {
         fn what_is_booked_ahead_never_delays_what_is_earlier(
             earlier in prop::collection::vec((0u64..2048, 0u64..2_000_000, any::<bool>()), 1..100),
             later in prop::collection::vec((0u64..2048, 0u64..40_000_000, any::<bool>()), 1..100),
-            closed in any::<bool>(),
+            policy in 0usize..3,
         ) {
             let make = || dram(|p| {
                 (p.channels, p.ranks, p.write_queue_entries) = (1, 2, 8);
-                p.page_policy = if closed { PagePolicy::Closed } else { PagePolicy::Open };
+                p.page_policy = POLICIES[policy];
             });
             let (mut alone, mut mixed) = (make(), make());
             let begin = quiet(&alone);
