@@ -55,6 +55,23 @@ def test_a_card_that_only_sends_is_as_fast_as_what_it_was_calibrated_on(tmp_path
         assert sent == pytest.approx(rate, rel=0.03), name
 
 
+def test_rules_count_and_drop(tmp_path: Path) -> None:
+    """One flow of several is counted and dropped, and the program reads how often; a rule may leave it nothing at all."""
+    rule = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.1 src mask 255.255.255.255 / end actions"
+    args = ("testpmd", "--packet-size", "256", "--rate", "10Gbps", "--flows", "64", "--app-commands")
+    commands = f"{rule} count / drop / end; start; flow query 0 0 count"
+    result = run(tmp_path / "a", *args, commands, "--cores", "2", "--queues", "2", *SHORT)
+    told = re.search(r"hits: (\d+)\s+bytes: (\d+)", (tmp_path / "a/console.log").read_text())
+    assert told is not None
+    hits, octets = map(int, told.groups())
+    assert hits > 0 and octets == hits * 252, "without FCS"
+    assert result["statistics"]["ports"][0]["receive"]["filtered"] > 0 and result["forwarded_mpps"] > 0
+    # Flows of one queue differ in their ports alone.
+    done = wiretime("run", *args, f"{rule} drop / end; start", "--guest-limit", "14s", *NIC)
+    why = r"a port was enabled, but the program took no packets, \d+ were filtered by the NIC, within 14s of simulated time"
+    assert done.returncode == 1 and re.search(why, done.stderr.splitlines()[-1])
+
+
 def test_multi_packet_requests_two_ports_and_long_frames(tmp_path: Path) -> None:
     devices = "-a {pci},mprq_en=1,rxqs_min_mprq=1"
     result = run(tmp_path / "a", "testpmd", "--packet-size", "512", "--rate", "20Gbps", "--app-args", devices, *SHORT)

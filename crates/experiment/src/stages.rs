@@ -305,13 +305,26 @@ impl Experiment {
         };
         if t > since + limit {
             let what = match self.stage {
-                Stage::Boot => "no port was enabled",
-                _ => "the guest application did not stop",
+                Stage::Boot => self.never_began(d),
+                _ => "the guest application did not stop".into(),
             };
             let reason = format!("{what} within {} of simulated time", self.settings.guest_limit);
             return Some(self.failure("time-out", &reason, t, d));
         }
         None
+    }
+
+    /// Why the load could not begin.
+    fn never_began<H: Hold>(&self, d: &Driven<'_, H>) -> String {
+        let nics = d.machine.nics.nics();
+        if nics.slots.iter().any(|s| s.nic.phase() == Phase::Quiet) {
+            return "no port was enabled".into();
+        }
+        let queues = self.settings.queues as usize;
+        let filtered: u64 = (0..nics.slots.len()).map(|port| nics.stats(port, queues).receive.filtered).sum();
+        let of = if queues > 1 { format!(" from all of its {queues} queues") } else { String::new() };
+        let lost = if filtered > 0 { format!(", {filtered} were filtered by the NIC,") } else { String::new() };
+        format!("a port was enabled, but the program took no packets{of}{lost}")
     }
 
     /// The message and status of a run that has failed. What has been seen on the wire is written all the same.

@@ -9,7 +9,7 @@ use super::events::own;
 use super::fields::{double, get, half, number, place, put, word};
 use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, Tir};
 use super::registers::{BROADCAST, MULTICAST, UNICAST};
-use super::steering::Refused;
+use super::steering::{Counted, Refused};
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
@@ -81,13 +81,16 @@ mod op {
     pub const DESTROY_FLOW_GROUP: u16 = 0x934;
     pub const SET_FLOW_TABLE_ENTRY: u16 = 0x936;
     pub const DELETE_FLOW_TABLE_ENTRY: u16 = 0x938;
+    pub const ALLOC_FLOW_COUNTER: u16 = 0x939;
+    pub const DEALLOC_FLOW_COUNTER: u16 = 0x93a;
+    pub const QUERY_FLOW_COUNTER: u16 = 0x93b;
     pub const MODIFY_FLOW_TABLE: u16 = 0x93c;
     pub const CREATE_UMEM: u16 = 0xa08;
     pub const DESTROY_UMEM: u16 = 0xa0a;
 }
 
 /// What makes something of which only the number matters: the command, and its first number.
-const PLAIN: [(u16, u32); 18] = [
+const PLAIN: [(u16, u32); 17] = [
     (op::ALLOC_PD, 2),
     (op::ALLOC_UAR, 16),
     (0x500, 2), // CREATE_QP
@@ -101,14 +104,13 @@ const PLAIN: [(u16, u32); 18] = [
     (0x816, 1), // ALLOC_TRANSPORT_DOMAIN
     (0x90c, 2), // CREATE_RMP
     (0x912, 1), // CREATE_TIS
-    (0x939, 1), // ALLOC_FLOW_COUNTER
     (0x93d, 1), // ALLOC_PACKET_REFORMAT_CONTEXT
     (0x940, 1), // ALLOC_MODIFY_HEADER_CONTEXT
     (0xa00, 1), // CREATE_GENERAL_OBJECT
     (0xa04, 1), // CREATE_UCTX
 ];
 /// What takes it back: the commands behind those.
-const PLAIN_GONE: [(u16, u16); 18] = [
+const PLAIN_GONE: [(u16, u16); 17] = [
     (0x801, op::ALLOC_PD),
     (0x803, op::ALLOC_UAR),
     (0x501, 0x500),
@@ -122,7 +124,6 @@ const PLAIN_GONE: [(u16, u16); 18] = [
     (0x817, 0x816),
     (0x90e, 0x90c),
     (0x914, 0x912),
-    (0x93a, 0x939),
     (0x93e, 0x93d),
     (0x941, 0x940),
     (0xa03, 0xa00),
@@ -317,6 +318,19 @@ impl Mlx5 {
             op::DESTROY_FLOW_GROUP => done(self.steering.destroy_group(input)),
             op::SET_FLOW_TABLE_ENTRY => done(self.steering.set_entry(input)),
             op::DELETE_FLOW_TABLE_ENTRY => done(self.steering.delete_entry(input)),
+            // One at a time, and read by the command's own answer: no more is offered.
+            op::ALLOC_FLOW_COUNTER if word(input, 12) & 0x1fff != 0 => Status::BadParameter,
+            op::ALLOC_FLOW_COUNTER => made(self.steering.counters.add(Counted::default()), output),
+            op::DEALLOC_FLOW_COUNTER => gone(self.steering.counters.remove(of_object(input))),
+            op::QUERY_FLOW_COUNTER if word(input, 0x18) & 1 << 30 != 0 => Status::BadParameter,
+            op::QUERY_FLOW_COUNTER => {
+                let (what, first) = (word(input, 0x18), word(input, 0x1c));
+                let count = (what & 0x3fff_ffff).max(1) as usize;
+                let room = part_mut(output, 16);
+                let end = room.len().min(count.saturating_mul(16));
+                self.steering.read_counters(first, what >> 31 != 0, &mut room[..end]);
+                Status::Ok
+            }
             _ => {
                 if let Some((_, first)) = PLAIN.iter().find(|(make, _)| *make == opcode) {
                     return made(self.objects.plain(opcode, *first), output);

@@ -86,9 +86,11 @@ fn found(f: &[u8]) -> [u8; 2] {
 
 impl Mlx5 {
     /// The queue that a frame goes to, with tag and hash.
-    fn receiver(&self, packet: &Packet, f: &[u8]) -> Option<(Option<u32>, Stored)> {
+    fn receiver(&mut self, packet: &Packet, f: &[u8]) -> Option<(Option<u32>, Stored)> {
         let mut place = None;
-        self.steering.steer(&headers(f), |tir, tag| place = place.or(Some((tir, tag))));
+        self.steering.steer(&headers(f), u64::from(packet.length.saturating_sub(FCS)), |tir, tag| {
+            place = place.or(Some((tir, tag)))
+        });
         let (number, tag) = place?;
         let tir = self.objects.tirs.get(number)?;
         let (mut hash, mut hashed) = (0, 0);

@@ -1,8 +1,10 @@
 //! Flow steering: tables of entries that match fields of outer headers, lead to further tables, or to where packets are
 //! received. The root table is where each packet begins; an entry of the lowest index that matches wins.
 //!
-//! Left out: inner headers, tunnels, registers and metadata (entries that match them are refused), counters of entries,
-//! changing packets.
+//! An entry counts what it matches where it names counters.
+//!
+//! Left out: inner headers, tunnels, registers and metadata (entries that match them are refused), changing packets,
+//! counters that are made many at a time.
 
 use super::fields::{get, half, number, put, word};
 use super::objects::Numbered;
@@ -24,6 +26,7 @@ const DESTINATIONS: usize = 64;
 
 const ACTION_DROP: u16 = 2;
 const ACTION_FORWARD: u16 = 4;
+const ACTION_COUNT: u16 = 8;
 const TO_TABLE: u8 = 1;
 const TO_TIR: u8 = 2;
 
@@ -35,7 +38,11 @@ struct Entry {
     tag: u32,
     table: Option<u32>,
     receivers: Vec<u32>,
+    counters: Vec<u32>,
 }
+
+/// What a counter has counted: packets, and bytes of them, without their checksum.
+pub type Counted = [u64; 2];
 
 /// A group: entries that look at the same bits.
 #[derive(Debug)]
@@ -57,6 +64,8 @@ pub struct Steering {
     /// Groups and entries that there are.
     count: usize,
     groups: u32,
+    /// Of entries.
+    pub counters: Numbered<Counted>,
     /// Of receiving.
     root: Option<u32>,
 }
@@ -74,7 +83,7 @@ pub enum Refused {
 
 impl Default for Steering {
     fn default() -> Self {
-        Self { tables: Numbered::from(1), count: 0, groups: 0, root: None }
+        Self { tables: Numbered::from(1), count: 0, groups: 0, counters: Numbered::from(1), root: None }
     }
 }
 
@@ -151,8 +160,8 @@ impl Steering {
             (mask != 0).then(|| (at as u8, mask, word(value, 4 * at) & mask))
         };
         let matches = (0..WORDS).filter_map(looks).collect();
-        let count = number(c, 0x10) as usize;
-        if count > DESTINATIONS || self.count >= ENTRIES {
+        let (count, counted) = (number(c, 0x10) as usize, number(c, 0x14) as usize);
+        if count + counted > DESTINATIONS || self.count >= ENTRIES {
             return Err(Refused::NoResources);
         }
         let (mut next, mut receivers) = (None, Vec::new());
@@ -160,11 +169,14 @@ impl Steering {
             match c.get(at) {
                 Some(&TO_TABLE) => next = Some(number(c, at)),
                 Some(&TO_TIR) => receivers.push(number(c, at)),
-                _ => {} // counters
+                _ => {} // another device's port, or a way to send
             }
         }
         let (action, tag) = (half(c, 0xe), number(c, 8));
-        let entry = Entry { matches, action, tag, table: next, receivers };
+        // Behind the destinations.
+        let counters = (count..count + counted).filter(|_| action & ACTION_COUNT != 0);
+        let counters = counters.map(|i| number(c, 0x300 + 8 * i)).collect();
+        let entry = Entry { matches, action, tag, table: next, receivers, counters };
         self.count += usize::from(table.entries.insert(word(input, 0x20), entry).is_none());
         Ok(())
     }
@@ -177,13 +189,35 @@ impl Steering {
         Ok(())
     }
 
-    /// Where a packet with these headers is received, and the tag that says by which rule; `to` gets each place.
-    pub fn steer(&self, headers: &Headers, mut to: impl FnMut(u32, u32)) {
+    /// What counters from `first` on have counted, as many as `output` has room for: what is no counter has counted nothing.
+    /// Those that are cleared begin anew.
+    pub fn read_counters(&mut self, first: u32, clear: bool, output: &mut [u8]) {
+        for (i, place) in output.chunks_exact_mut(16).enumerate() {
+            let counted = self.counters.get_mut(first.wrapping_add(i as u32));
+            let values = counted.as_deref().copied().unwrap_or_default();
+            for (bytes, value) in place.chunks_exact_mut(8).zip(values) {
+                bytes.copy_from_slice(&value.to_be_bytes());
+            }
+            if let Some(counted) = counted.filter(|_| clear) {
+                *counted = Counted::default();
+            }
+        }
+    }
+
+    /// Where a packet of so many bytes with these headers is received, and the tag that says by which rule; `to` gets each
+    /// place.
+    pub fn steer(&mut self, headers: &Headers, bytes: u64, mut to: impl FnMut(u32, u32)) {
+        let Self { tables, counters, .. } = self;
         let mut at = self.root;
         for _ in 0..CHAIN {
-            let Some(table) = at.and_then(|number| self.tables.get(number)) else { return };
+            let Some(table) = at.and_then(|number| tables.get(number)) else { return };
             let hit =
                 table.entries.values().find(|e| e.matches.iter().all(|&(i, m, v)| headers[usize::from(i)] & m == v));
+            for counter in hit.map_or(&[][..], |e| &e.counters) {
+                if let Some([packets, octets]) = counters.get_mut(*counter) {
+                    (*packets, *octets) = (*packets + 1, *octets + bytes);
+                }
+            }
             at = match hit {
                 None => table.miss,
                 Some(e) if e.action & ACTION_FORWARD != 0 && e.action & ACTION_DROP == 0 => {
@@ -247,7 +281,7 @@ pub fn headers(f: &[u8]) -> Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::devices::mlx5::fields::place;
+    use crate::nic::devices::mlx5::fields::{double, place};
 
     fn frame(destination: [u8; 6], port: u16) -> Vec<u8> {
         let mut f = vec![0; 64];
@@ -265,9 +299,9 @@ mod tests {
         b
     }
 
-    fn receivers(s: &Steering, f: &[u8]) -> Vec<(u32, u32)> {
+    fn receivers(s: &mut Steering, f: &[u8]) -> Vec<(u32, u32)> {
         let mut found = Vec::new();
-        s.steer(&headers(f), |tir, tag| found.push((tir, tag)));
+        s.steer(&headers(f), 60, |tir, tag| found.push((tir, tag)));
         found
     }
 
@@ -290,18 +324,58 @@ mod tests {
         s.set_entry(&entry(first, 3, to(by_port, ACTION_FORWARD, TO_TIR, 77, 5), 319)).unwrap();
         s.set_entry(&entry(first, 9, to(by_port, ACTION_FORWARD, TO_TIR, 78, 0), 319)).unwrap();
         s.set_entry(&entry(second, 0, to(all, ACTION_FORWARD, TO_TIR, 79, 0), 0)).unwrap();
-        assert_eq!(receivers(&s, &frame([2; 6], 319)), [(77, 5)]);
-        assert_eq!(receivers(&s, &frame([2; 6], 320)), [], "a table without a miss");
+        assert_eq!(receivers(&mut s, &frame([2; 6], 319)), [(77, 5)]);
+        assert_eq!(receivers(&mut s, &frame([2; 6], 320)), [], "a table without a miss");
         s.modify(&command(first, &[(0x18, &[1]), (0x1c, &second.to_be_bytes())])).unwrap();
-        assert_eq!(receivers(&s, &frame([2; 6], 320)), [(79, 0)]);
+        assert_eq!(receivers(&mut s, &frame([2; 6], 320)), [(79, 0)]);
         s.set_entry(&entry(first, 3, to(by_port, ACTION_DROP, TO_TIR, 77, 5), 319)).unwrap();
-        assert_eq!(receivers(&s, &frame([2; 6], 319)), []);
+        assert_eq!(receivers(&mut s, &frame([2; 6], 319)), []);
         s.delete_entry(&command(first, &[(0x20, &3u32.to_be_bytes())])).unwrap();
-        assert_eq!(receivers(&s, &frame([2; 6], 319)), [(78, 0)]);
+        assert_eq!(receivers(&mut s, &frame([2; 6], 319)), [(78, 0)]);
         // A table that leads to itself ends.
         s.modify(&command(second, &[(0x18, &[1]), (0x1c, &second.to_be_bytes())])).unwrap();
         s.delete_entry(&command(second, &[])).unwrap();
-        assert_eq!(receivers(&s, &frame([2; 6], 1)), []);
+        assert_eq!(receivers(&mut s, &frame([2; 6], 1)), []);
+    }
+
+    /// What is dropped, too; a packet counts in every table that it comes through.
+    #[test]
+    fn entries_count_what_they_match() {
+        let mut s = Steering::default();
+        let (second, first) = (s.create(&command(0, &[])).unwrap(), s.create(&command(0, &[])).unwrap());
+        s.set_root(&command(first, &[]));
+        let counters = [(); 3].map(|()| s.counters.add(Counted::default()).unwrap());
+        let action = u32::from(ACTION_FORWARD | ACTION_COUNT);
+        for (table, action, to, counter) in [
+            (first, action, u32::from(TO_TABLE) << 24 | second, counters[0]),
+            (second, u32::from(ACTION_DROP | ACTION_COUNT), u32::from(TO_TIR) << 24 | 7, counters[2]),
+        ] {
+            let group = s.create_group(&command(table, &[])).unwrap();
+            let mut b = command(table, &[]);
+            let words = [(0x44, group), (0x4c, action), (0x50, 1), (0x54, 1), (0x340, to), (0x348, counter)];
+            words.iter().for_each(|(at, word)| place(&mut b, *at, &word.to_be_bytes()));
+            s.set_entry(&b).unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(receivers(&mut s, &frame([2; 6], 1)), []);
+        }
+        let read = |s: &mut Steering, first, clear| {
+            let mut b = [0xff; 4 * 16 + 3];
+            s.read_counters(first, clear, &mut b);
+            let values: Vec<_> = b.chunks_exact(16).map(|c| [double(c, 0), double(c, 8)]).collect();
+            values
+        };
+        let seen = [[3, 180], [0, 0], [3, 180], [0, 0]];
+        assert_eq!(read(&mut s, counters[0], false), seen);
+        assert_eq!(
+            (read(&mut s, counters[0], true), read(&mut s, counters[2], true)),
+            (seen.to_vec(), vec![[0, 0]; 4])
+        );
+        // One that is gone counts no more; an entry may name what is no counter.
+        s.counters.remove(counters[0]).unwrap();
+        receivers(&mut s, &frame([2; 6], 1));
+        assert_eq!(read(&mut s, counters[0], false)[..3], [[0, 0], [0, 0], [1, 60]]);
+        assert_eq!(read(&mut s, u32::MAX - 1, true).len(), 4);
     }
 
     #[test]
