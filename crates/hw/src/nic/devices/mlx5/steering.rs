@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(receivers(&mut s, &frame([2; 6], 1)), []);
     }
 
-    /// What is dropped, too; a packet counts in every table that it comes through.
+    /// What is dropped, too; a packet counts in every table that it comes through, by the entry that wins.
     #[test]
     fn entries_count_what_they_match() {
         let mut s = Steering::default();
@@ -346,12 +346,13 @@ mod tests {
         s.set_root(&command(first, &[]));
         let counters = [(); 3].map(|()| s.counters.add(Counted::default()).unwrap());
         let action = u32::from(ACTION_FORWARD | ACTION_COUNT);
-        for (table, action, to, counter) in [
-            (first, action, u32::from(TO_TABLE) << 24 | second, counters[0]),
-            (second, u32::from(ACTION_DROP | ACTION_COUNT), u32::from(TO_TIR) << 24 | 7, counters[2]),
+        for (table, index, action, to, counter) in [
+            (first, 0u32, action, u32::from(TO_TABLE) << 24 | second, counters[0]),
+            (first, 9, action, u32::from(TO_TIR) << 24 | 7, counters[1]),
+            (second, 0, u32::from(ACTION_DROP | ACTION_COUNT), u32::from(TO_TIR) << 24 | 7, counters[2]),
         ] {
             let group = s.create_group(&command(table, &[])).unwrap();
-            let mut b = command(table, &[]);
+            let mut b = command(table, &[(0x20, &index.to_be_bytes())]);
             let words = [(0x44, group), (0x4c, action), (0x50, 1), (0x54, 1), (0x340, to), (0x348, counter)];
             words.iter().for_each(|(at, word)| place(&mut b, *at, &word.to_be_bytes()));
             s.set_entry(&b).unwrap();
