@@ -8,6 +8,7 @@ use super::compress::{Session, Tells};
 use super::events::own;
 use super::fields::{double, get, half, number, place, put, word};
 use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, Tir};
+use super::opcodes as op;
 use super::registers::{BROADCAST, MULTICAST, UNICAST};
 use super::steering::{Counted, Refused};
 use super::{Due, Mlx5};
@@ -36,106 +37,14 @@ impl From<Refused> for Status {
     }
 }
 
-/// Commands, by their numbers.
-/// Of MODIFY_RQ: its set of counters changes, too.
-const COUNTER_SET: u64 = 1 << 3;
-
-mod op {
-    pub const QUERY_HCA_CAP: u16 = 0x100;
-    pub const QUERY_ADAPTER: u16 = 0x101;
-    pub const QUERY_ISSI: u16 = 0x10a;
-    pub const CREATE_MKEY: u16 = 0x200;
-    pub const DESTROY_MKEY: u16 = 0x202;
-    pub const QUERY_SPECIAL_CONTEXTS: u16 = 0x203;
-    pub const CREATE_EQ: u16 = 0x301;
-    pub const DESTROY_EQ: u16 = 0x302;
-    pub const CREATE_CQ: u16 = 0x400;
-    pub const DESTROY_CQ: u16 = 0x401;
-    pub const MODIFY_CQ: u16 = 0x403;
-    pub const ALLOC_Q_COUNTER: u16 = 0x771;
-    pub const QUERY_VPORT_STATE: u16 = 0x750;
-    pub const QUERY_NIC_VPORT_CONTEXT: u16 = 0x754;
-    pub const MODIFY_NIC_VPORT_CONTEXT: u16 = 0x755;
-    pub const QUERY_VNIC_ENV: u16 = 0x76f;
-    pub const QUERY_VPORT_COUNTER: u16 = 0x770;
-    pub const QUERY_Q_COUNTER: u16 = 0x773;
-    pub const ALLOC_PD: u16 = 0x800;
-    pub const ALLOC_UAR: u16 = 0x802;
-    pub const ACCESS_REG: u16 = 0x805;
-    pub const CREATE_TIR: u16 = 0x900;
-    pub const MODIFY_TIR: u16 = 0x901;
-    pub const DESTROY_TIR: u16 = 0x902;
-    pub const CREATE_SQ: u16 = 0x904;
-    pub const MODIFY_SQ: u16 = 0x905;
-    pub const DESTROY_SQ: u16 = 0x906;
-    pub const CREATE_RQ: u16 = 0x908;
-    pub const MODIFY_RQ: u16 = 0x909;
-    pub const DESTROY_RQ: u16 = 0x90a;
-    pub const CREATE_RQT: u16 = 0x916;
-    pub const MODIFY_RQT: u16 = 0x917;
-    pub const DESTROY_RQT: u16 = 0x918;
-    pub const SET_FLOW_TABLE_ROOT: u16 = 0x92f;
-    pub const CREATE_FLOW_TABLE: u16 = 0x930;
-    pub const DESTROY_FLOW_TABLE: u16 = 0x931;
-    pub const CREATE_FLOW_GROUP: u16 = 0x933;
-    pub const DESTROY_FLOW_GROUP: u16 = 0x934;
-    pub const SET_FLOW_TABLE_ENTRY: u16 = 0x936;
-    pub const DELETE_FLOW_TABLE_ENTRY: u16 = 0x938;
-    pub const ALLOC_FLOW_COUNTER: u16 = 0x939;
-    pub const DEALLOC_FLOW_COUNTER: u16 = 0x93a;
-    pub const QUERY_FLOW_COUNTER: u16 = 0x93b;
-    pub const MODIFY_FLOW_TABLE: u16 = 0x93c;
-    pub const CREATE_UMEM: u16 = 0xa08;
-    pub const DESTROY_UMEM: u16 = 0xa0a;
-}
-
-/// What makes something of which only the number matters: the command, and its first number.
-const PLAIN: [(u16, u32); 17] = [
-    (op::ALLOC_PD, 2),
-    (op::ALLOC_UAR, 16),
-    (0x500, 2), // CREATE_QP
-    (0x600, 1), // CREATE_PSV
-    (0x700, 2), // CREATE_SRQ
-    (0x705, 2), // CREATE_XRC_SRQ
-    (0x710, 2), // CREATE_DCT
-    (0x717, 2), // CREATE_XRQ
-    (op::ALLOC_Q_COUNTER, 1),
-    (0x80e, 1), // ALLOC_XRCD
-    (0x816, 1), // ALLOC_TRANSPORT_DOMAIN
-    (0x90c, 2), // CREATE_RMP
-    (0x912, 1), // CREATE_TIS
-    (0x93d, 1), // ALLOC_PACKET_REFORMAT_CONTEXT
-    (0x940, 1), // ALLOC_MODIFY_HEADER_CONTEXT
-    (0xa00, 1), // CREATE_GENERAL_OBJECT
-    (0xa04, 1), // CREATE_UCTX
-];
-/// What takes it back: the commands behind those.
-const PLAIN_GONE: [(u16, u16); 17] = [
-    (0x801, op::ALLOC_PD),
-    (0x803, op::ALLOC_UAR),
-    (0x501, 0x500),
-    (0x601, 0x600),
-    (0x701, 0x700),
-    (0x706, 0x705),
-    (0x711, 0x710),
-    (0x718, 0x717),
-    (0x772, op::ALLOC_Q_COUNTER),
-    (0x80f, 0x80e),
-    (0x817, 0x816),
-    (0x90e, 0x90c),
-    (0x914, 0x912),
-    (0x93e, 0x93d),
-    (0x941, 0x940),
-    (0xa03, 0xa00),
-    (0xa06, 0xa04),
-];
-
 /// Keys that stand for themselves.
 const DUMP_FILL_KEY: u32 = 1;
 const RESERVED_KEY: u32 = 2;
 const NULL_KEY: u32 = 3;
 pub const END_KEY: u32 = 4;
 
+/// Of MODIFY_RQ: its set of counters changes, too.
+const COUNTER_SET: u64 = 1 << 3;
 /// Longest queues, as logarithms: of completions and events.
 const LOG_LONGEST: u32 = 22;
 
@@ -178,50 +87,63 @@ impl Mlx5 {
         output: &mut [u8],
         io: &mut Io<'_, Due, G>,
     ) -> Status {
-        let (opcode, modifier) = (half(input, 0), half(input, 6));
+        let opcode = half(input, 0);
+        let queues = match opcode {
+            op::CREATE_EQ | op::DESTROY_EQ => Some(self.eq(opcode, input, output)),
+            op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => Some(self.cq(opcode, input, output)),
+            op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => Some(self.sq(opcode, input, output, io)),
+            op::CREATE_RQ | op::DESTROY_RQ | op::MODIFY_RQ => Some(self.rq(opcode, input, output, io)),
+            _ => None,
+        };
+        queues
+            .or_else(|| self.device_command(opcode, input, output))
+            .or_else(|| self.port_command(opcode, input, output))
+            .or_else(|| self.memory_command(opcode, input, output))
+            .or_else(|| self.receiver_command(opcode, input, output))
+            .or_else(|| self.steering_command(opcode, input, output))
+            .unwrap_or_else(|| self.plain_command(opcode, input, output))
+    }
+
+    /// What the device is and can.
+    fn device_command(&self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
         match opcode {
             op::QUERY_HCA_CAP => {
-                let body = caps::body(modifier >> 1);
+                let what = half(input, 6) >> 1;
+                let body = caps::body(what);
                 let count = body.len().min(output.len() - 16);
                 output[16..16 + count].copy_from_slice(&body[..count]);
-                if modifier >> 1 == 0 {
+                if what == 0 {
                     put(part_mut(output, 16), (608, 1, self.blue_flame.into()));
                 }
-                Status::Ok
             }
-            op::QUERY_ISSI => {
-                put(output, (864, 32, 2));
-                Status::Ok
-            }
+            op::QUERY_ISSI => put(output, (864, 32, 2)),
             op::QUERY_ADAPTER => {
                 put(output, (328, 24, 0x0002c9));
                 place(output, 0x100, b"WIRETIME0001");
-                Status::Ok
             }
             op::QUERY_SPECIAL_CONTEXTS => {
                 for (at, key) in [(8, DUMP_FILL_KEY), (12, RESERVED_KEY), (16, NULL_KEY), (20, END_KEY)] {
                     place(output, at, &key.to_be_bytes());
                 }
-                Status::Ok
             }
+            _ => return None,
+        }
+        Some(Status::Ok)
+    }
+
+    /// The port, its address, its counters.
+    fn port_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
+        match opcode {
             op::ACCESS_REG => {
                 let (id, body) = (half(input, 10), part(input, 16));
-                self.port.access(id, modifier == 0, body, part_mut(output, 16));
-                Status::Ok
+                self.port.access(id, half(input, 6) == 0, body, part_mut(output, 16));
             }
-            op::QUERY_VPORT_STATE => {
-                place(output, 0xf, &[0x11]);
-                Status::Ok
-            }
-            op::QUERY_NIC_VPORT_CONTEXT => {
-                self.vport(input, part_mut(output, 16));
-                Status::Ok
-            }
+            op::QUERY_VPORT_STATE => place(output, 0xf, &[0x11]),
+            op::QUERY_NIC_VPORT_CONTEXT => self.vport(input, part_mut(output, 16)),
             op::MODIFY_NIC_VPORT_CONTEXT => {
                 if word(input, 12) & 1 << 6 != 0 {
                     self.vport_mtu = half(input, 0x100 + 0x26);
                 }
-                Status::Ok
             }
             op::QUERY_VPORT_COUNTER => {
                 let c = &self.port.counters;
@@ -231,12 +153,8 @@ impl Mlx5 {
                         place(output, at + 8 * i, &value.to_be_bytes());
                     }
                 }
-                Status::Ok
             }
-            op::QUERY_VNIC_ENV => {
-                place(output, 0x10 + 0x10, &self.steered_nowhere.to_be_bytes());
-                Status::Ok
-            }
+            op::QUERY_VNIC_ENV => place(output, 0x10 + 0x10, &self.steered_nowhere.to_be_bytes()),
             op::QUERY_Q_COUNTER => {
                 let counter = word(input, 0x1c) & 0xff;
                 let lost = self.out_of_buffer.get(&counter).copied().unwrap_or(0) as u32;
@@ -244,13 +162,20 @@ impl Mlx5 {
                 if input.get(0x18).is_some_and(|b| b & 0x80 != 0) {
                     self.out_of_buffer.remove(&counter);
                 }
-                Status::Ok
             }
+            _ => return None,
+        }
+        Some(Status::Ok)
+    }
+
+    /// What the device may reach of the host's memory.
+    fn memory_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
+        Some(match opcode {
             op::CREATE_UMEM => {
                 let c = part(input, 0x10);
                 let pages = Pages::new(12 + get(c, 155, 5) as u32, word(c, 0x14).into(), part(c, 0x20));
                 if !self.objects.affords(pages.count()) {
-                    return Status::NoResources;
+                    return Some(Status::NoResources);
                 }
                 made(self.objects.umems.add(pages), output)
             }
@@ -262,7 +187,7 @@ impl Mlx5 {
             op::CREATE_MKEY => {
                 let key = Mkey::of(part(input, 0x10), part(input, 0x110));
                 if !self.objects.affords(key.entries()) {
-                    return Status::NoResources;
+                    return Some(Status::NoResources);
                 }
                 made(self.objects.keys.add(key), output)
             }
@@ -271,80 +196,86 @@ impl Mlx5 {
                 self.objects.gives_back(key.as_ref().map_or(0, Mkey::entries));
                 gone(key)
             }
-            op::CREATE_EQ | op::DESTROY_EQ => self.eq(opcode, input, output),
-            op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => self.cq(opcode, input, output),
-            op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => self.sq(opcode, input, output, io),
-            op::CREATE_RQ | op::DESTROY_RQ | op::MODIFY_RQ => self.rq(opcode, input, output, io),
-            op::CREATE_TIR => made(self.objects.tirs.add(Tir::of(part(input, 0x20))), output),
-            op::MODIFY_TIR => match self.objects.tirs.get_mut(of_object(input)) {
-                Some(tir) => {
-                    let new = Tir::of(part(input, 0x20));
-                    // Bit 0: large receive; 1: the table; 2: self loop; 3: the hash.
-                    let mask = double(input, 0x10);
-                    if mask & 2 != 0 {
-                        (tir.table, tir.queue) = (new.table, new.queue);
-                    }
-                    if mask & 8 != 0 {
-                        (tir.hash, tir.hashes, tir.selector) = (new.hash, new.hashes, new.selector);
-                    }
-                    Status::Ok
+            _ => return None,
+        })
+    }
+
+    /// Which queue a packet goes to once it has been steered.
+    fn receiver_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
+        let o = &mut self.objects;
+        Some(match opcode {
+            op::CREATE_TIR => made(o.tirs.add(Tir::of(part(input, 0x20))), output),
+            op::MODIFY_TIR => {
+                let Some(tir) = o.tirs.get_mut(of_object(input)) else { return Some(Status::BadIndex) };
+                let new = Tir::of(part(input, 0x20));
+                // Bit 0: large receive; 1: the table; 2: self loop; 3: the hash.
+                let mask = double(input, 0x10);
+                if mask & 2 != 0 {
+                    (tir.table, tir.queue) = (new.table, new.queue);
                 }
-                None => Status::BadIndex,
-            },
-            op::DESTROY_TIR => gone(self.objects.tirs.remove(of_object(input))),
-            op::CREATE_RQT => made(self.objects.tables.add(receivers(input)), output),
-            op::MODIFY_RQT => match self.objects.tables.get_mut(of_object(input)) {
-                Some(table) => {
-                    *table = receivers(input);
-                    Status::Ok
+                if mask & 8 != 0 {
+                    (tir.hash, tir.hashes, tir.selector) = (new.hash, new.hashes, new.selector);
                 }
-                None => Status::BadIndex,
-            },
-            op::DESTROY_RQT => gone(self.objects.tables.remove(of_object(input))),
-            op::SET_FLOW_TABLE_ROOT => {
-                self.steering.set_root(input);
                 Status::Ok
             }
-            op::CREATE_FLOW_TABLE => match self.steering.create(input) {
-                Ok(number) => made(Some(number), output),
-                Err(why) => why.into(),
-            },
-            op::CREATE_FLOW_GROUP => match self.steering.create_group(input) {
-                Ok(number) => made(Some(number), output),
-                Err(why) => why.into(),
-            },
-            op::MODIFY_FLOW_TABLE => done(self.steering.modify(input)),
-            op::DESTROY_FLOW_TABLE => done(self.steering.destroy(input)),
-            op::DESTROY_FLOW_GROUP => done(self.steering.destroy_group(input)),
-            op::SET_FLOW_TABLE_ENTRY => done(self.steering.set_entry(input)),
-            op::DELETE_FLOW_TABLE_ENTRY => done(self.steering.delete_entry(input)),
+            op::DESTROY_TIR => gone(o.tirs.remove(of_object(input))),
+            op::CREATE_RQT => made(o.tables.add(receivers(input)), output),
+            op::MODIFY_RQT => {
+                let Some(table) = o.tables.get_mut(of_object(input)) else { return Some(Status::BadIndex) };
+                *table = receivers(input);
+                Status::Ok
+            }
+            op::DESTROY_RQT => gone(o.tables.remove(of_object(input))),
+            _ => return None,
+        })
+    }
+
+    fn steering_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
+        let s = &mut self.steering;
+        Some(match opcode {
+            op::SET_FLOW_TABLE_ROOT => {
+                s.set_root(input);
+                Status::Ok
+            }
+            op::CREATE_FLOW_TABLE => s.create(input).map_or_else(Status::from, |number| made(Some(number), output)),
+            op::CREATE_FLOW_GROUP => {
+                s.create_group(input).map_or_else(Status::from, |number| made(Some(number), output))
+            }
+            op::MODIFY_FLOW_TABLE => done(s.modify(input)),
+            op::DESTROY_FLOW_TABLE => done(s.destroy(input)),
+            op::DESTROY_FLOW_GROUP => done(s.destroy_group(input)),
+            op::SET_FLOW_TABLE_ENTRY => done(s.set_entry(input)),
+            op::DELETE_FLOW_TABLE_ENTRY => done(s.delete_entry(input)),
             // One at a time, and read by the command's own answer: no more is offered.
             op::ALLOC_FLOW_COUNTER if word(input, 12) & 0x1fff != 0 => Status::BadParameter,
-            op::ALLOC_FLOW_COUNTER => made(self.steering.counters.add(Counted::default()), output),
-            op::DEALLOC_FLOW_COUNTER => gone(self.steering.counters.remove(of_object(input))),
+            op::ALLOC_FLOW_COUNTER => made(s.counters.add(Counted::default()), output),
+            op::DEALLOC_FLOW_COUNTER => gone(s.counters.remove(of_object(input))),
             op::QUERY_FLOW_COUNTER if word(input, 0x18) & 1 << 30 != 0 => Status::BadParameter,
             op::QUERY_FLOW_COUNTER => {
                 let (what, first) = (word(input, 0x18), word(input, 0x1c));
                 let count = (what & 0x3fff_ffff).max(1) as usize;
                 let room = part_mut(output, 16);
                 let end = room.len().min(count.saturating_mul(16));
-                self.steering.read_counters(first, what >> 31 != 0, &mut room[..end]);
+                s.read_counters(first, what >> 31 != 0, &mut room[..end]);
                 Status::Ok
             }
-            _ => {
-                if let Some((_, first)) = PLAIN.iter().find(|(make, _)| *make == opcode) {
-                    return made(self.objects.plain(opcode, *first), output);
-                }
-                if let Some((_, make)) = PLAIN_GONE.iter().find(|(gone, _)| *gone == opcode) {
-                    let number = of_object(input);
-                    if *make == op::ALLOC_Q_COUNTER {
-                        self.out_of_buffer.remove(&number);
-                    }
-                    return gone(self.objects.plain.get_mut(make).and_then(|all| all.remove(number)));
-                }
-                Status::Ok
-            }
+            _ => return None,
+        })
+    }
+
+    /// What is made or given back by number alone, and what only has to succeed.
+    fn plain_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Status {
+        if let Some((_, first)) = op::PLAIN.iter().find(|(make, _)| *make == opcode) {
+            return made(self.objects.plain(opcode, *first), output);
         }
+        if let Some((_, make)) = op::PLAIN_GONE.iter().find(|(gone, _)| *gone == opcode) {
+            let number = of_object(input);
+            if *make == op::ALLOC_Q_COUNTER {
+                self.out_of_buffer.remove(&number);
+            }
+            return gone(self.objects.plain.get_mut(make).and_then(|all| all.remove(number)));
+        }
+        Status::Ok
     }
 
     fn vport(&self, input: &[u8], c: &mut [u8]) {

@@ -16,6 +16,7 @@ mod events;
 mod execute;
 mod fields;
 mod objects;
+mod opcodes;
 mod receive;
 mod registers;
 mod send;

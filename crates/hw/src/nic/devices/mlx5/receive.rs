@@ -10,7 +10,7 @@ use super::events::{ENTRY, RECEIVED};
 use super::execute::END_KEY;
 use super::fields::{half, place};
 use super::objects::{
-    count_of, Kind, Posted, Segment, State, Tir, DESTINATION, DESTINATION_PORT, SEGMENTS, SOURCE, SOURCE_PORT,
+    count_of, Kind, Posted, Rq, Segment, State, Tir, DESTINATION, DESTINATION_PORT, SEGMENTS, SOURCE, SOURCE_PORT,
 };
 use super::registers::class_of;
 use super::steering::headers;
@@ -353,57 +353,17 @@ impl Mlx5 {
     /// The packet at the front of the buffer is written, and told of.
     fn deliver<G: GuestMemory>(&mut self, stored: Stored, io: &mut Io<'_, Due, G>) {
         let (now, number) = (io.now, stored.queue);
+        let length = stored.packet.length.saturating_sub(FCS);
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
         let Some(&posted) = rq.held.front() else { return };
-        let length = stored.packet.length.saturating_sub(FCS);
-        let mut entry = [0; ENTRY];
-        let (mut from, mut counter, mut count) = (0, rq.taken, length);
-        match rq.kind {
-            Kind::Striding { strides, stride, shift, .. } => {
-                let needs = (length + shift).div_ceil(stride);
-                if rq.used + needs > strides {
-                    let impossible = needs > strides;
-                    rq.looked = false;
-                    // The rest of a request that has been begun is given up, and software is told.
-                    if rq.used > 0 {
-                        let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
-                        let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
-                        (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
-                        rq.held.pop_front();
-                        place(&mut entry, 2, &posted.index.to_be_bytes());
-                        place(&mut entry, 0x18, &number.to_be_bytes());
-                        place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
-                        place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
-                        entry[ENTRY - 1] = RECEIVED << 4;
-                        self.complete(now, cq, &mut entry, by, io);
-                    }
-                    if impossible {
-                        self.buffer.pop();
-                        self.drop_for_want(stored, io);
-                    }
-                    return;
-                }
-                from = rq.used * stride + shift;
-                counter = rq.used as u16;
-                count = needs << 16 | length;
-                place(&mut entry, 2, &posted.index.to_be_bytes());
-                rq.used += needs;
-                if rq.used >= strides {
-                    (rq.used, rq.taken) = (0, rq.taken.wrapping_add(1));
-                    rq.held.pop_front();
-                }
-            }
-            Kind::Cyclic | Kind::Linked => {
-                rq.held.pop_front();
-                rq.taken = rq.taken.wrapping_add(1);
-            }
-        }
-        // A packet that finds none of its queue's requests looks at the record once more.
-        rq.looked = false;
+        let spot = match rq.place(&posted, length) {
+            Some(spot) => spot,
+            None => return self.does_not_fit(stored, posted.index, io),
+        };
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         self.buffer.pop();
-        if !self.scatter(&posted, from, length) {
-            self.receive_error(now, number, counter, io);
+        if !self.scatter(&posted, spot.from, length) {
+            self.receive_error(now, number, spot.counter, io);
             io.note(Notice::Lost { id: stored.packet.id });
             self.release(now, stored.packet.length, io);
             return;
@@ -422,17 +382,7 @@ impl Mlx5 {
         let queue = self.lane_of(number);
         io.note(Notice::Left { queue, free });
         io.tell(left, Notice::Delivered { id: stored.packet.id, queue, buffer });
-        let f = io.mac.frame(&stored.packet);
-        place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
-        entry[0x10] = stored.hashed;
-        place(&mut entry, 0x14, &checks::sum(f.get(checks::layout(f).network..).unwrap_or_default(), 0).to_be_bytes());
-        place(&mut entry, 0x18, &number.to_be_bytes());
-        entry[0x1c..0x1e].copy_from_slice(&found(f));
-        place(&mut entry, 0x2c, &count.to_be_bytes());
-        place(&mut entry, 0x30, &(left.0 / 1000).to_be_bytes());
-        place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
-        place(&mut entry, 0x3c, &counter.to_be_bytes());
-        entry[ENTRY - 1] = RECEIVED << 4;
+        let mut entry = received(&stored, &spot, left, io.mac.frame(&stored.packet));
         let told = Told { queue, id: stored.packet.id };
         self.tell_received(left, cq, (&mut entry, told), purpose(Moves::Completions), io);
         self.counted[0][usize::from(queue)] += 1;
@@ -441,6 +391,31 @@ impl Mlx5 {
         let entered = left.saturating_sub(self.packet_latency).max(now);
         io.at(entered, Due::Written { bytes: stored.packet.length });
         self.fetch_requests(number, io);
+    }
+
+    /// The request at the front has too few strides left: what has been begun of it is given up, and software is told.
+    fn does_not_fit<G: GuestMemory>(&mut self, stored: Stored, index: u16, io: &mut Io<'_, Due, G>) {
+        let number = stored.queue;
+        let Some(rq) = self.objects.rqs.get_mut(number) else { return };
+        let Kind::Striding { strides, stride, shift, .. } = rq.kind else { return };
+        rq.looked = false;
+        if rq.used > 0 {
+            let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
+            let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
+            rq.finish();
+            let mut entry = [0; ENTRY];
+            place(&mut entry, 2, &index.to_be_bytes());
+            place(&mut entry, 0x18, &number.to_be_bytes());
+            place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
+            place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
+            entry[ENTRY - 1] = RECEIVED << 4;
+            self.complete(io.now, cq, &mut entry, by, io);
+        }
+        // No request has room for it.
+        if (stored.packet.length.saturating_sub(FCS) + shift).div_ceil(stride) > strides {
+            self.buffer.pop();
+            self.drop_for_want(stored, io);
+        }
     }
 
     /// A packet has left for memory.
@@ -473,6 +448,70 @@ impl Mlx5 {
         }
         length == 0
     }
+}
+
+/// Where a packet goes in its queue's requests.
+struct Spot {
+    /// Byte of the request from which on it is written.
+    from: u32,
+    /// Of a striding queue, the request's index: others leave the field empty.
+    index: u16,
+    /// Number of the request, or of the first stride in it.
+    counter: u16,
+    /// Bytes, and strides above them.
+    count: u32,
+}
+
+impl Rq {
+    /// Takes room for a packet of so many bytes in the request at the front; none where it has too few strides left.
+    fn place(&mut self, posted: &Posted, length: u32) -> Option<Spot> {
+        let spot = match self.kind {
+            Kind::Striding { strides, stride, shift, .. } => {
+                let needs = (length + shift).div_ceil(stride);
+                if self.used + needs > strides {
+                    return None;
+                }
+                let (from, counter) = (self.used * stride + shift, self.used as u16);
+                self.used += needs;
+                if self.used >= strides {
+                    self.finish();
+                }
+                Spot { from, index: posted.index, counter, count: needs << 16 | length }
+            }
+            Kind::Cyclic | Kind::Linked => {
+                let counter = self.taken;
+                self.finish();
+                Spot { from: 0, index: 0, counter, count: length }
+            }
+        };
+        // A packet that finds none of its queue's requests looks at the record once more.
+        self.looked = false;
+        Some(spot)
+    }
+
+    /// The request at the front is used up.
+    fn finish(&mut self) {
+        (self.used, self.taken) = (0, self.taken.wrapping_add(1));
+        self.held.pop_front();
+    }
+}
+
+/// The completion of a packet whose last bytes leave at a time.
+fn received(stored: &Stored, spot: &Spot, left: Ps, frame: &[u8]) -> [u8; ENTRY] {
+    let mut entry = [0; ENTRY];
+    let sum = checks::sum(frame.get(checks::layout(frame).network..).unwrap_or_default(), 0);
+    place(&mut entry, 2, &spot.index.to_be_bytes());
+    place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
+    entry[0x10] = stored.hashed;
+    place(&mut entry, 0x14, &sum.to_be_bytes());
+    place(&mut entry, 0x18, &stored.queue.to_be_bytes());
+    entry[0x1c..0x1e].copy_from_slice(&found(frame));
+    place(&mut entry, 0x2c, &spot.count.to_be_bytes());
+    place(&mut entry, 0x30, &(left.0 / 1000).to_be_bytes());
+    place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
+    place(&mut entry, 0x3c, &spot.counter.to_be_bytes());
+    entry[ENTRY - 1] = RECEIVED << 4;
+    entry
 }
 
 /// From one look at a queue that has never had a request to the next.
