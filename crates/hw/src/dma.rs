@@ -62,15 +62,15 @@ impl DmaWrites {
     /// Queues a write whose last byte leaves at `left` and that cores see from `visible` on, or later where one that left
     /// before it is; returns that time.
     pub fn push(&mut self, times: (Ps, Ps), address: u64, data: &[u8], purpose: Purpose) -> Ps {
-        self.push_padded(times, address, (data, 0), purpose)
+        self.push_pieces(times, address, ([data, &[]], 0), purpose)
     }
 
-    /// The same, with so many zeros behind the data.
-    pub fn push_padded(
+    /// The same for data in two pieces, with so many zeros behind them.
+    pub fn push_pieces(
         &mut self,
         (left, visible): (Ps, Ps),
         address: u64,
-        (data, zeros): (&[u8], usize),
+        (data, zeros): ([&[u8]; 2], usize),
         purpose: Purpose,
     ) -> Ps {
         // Of those that leave before it the last one is the last to be visible.
@@ -83,10 +83,11 @@ impl DmaWrites {
         self.aside.clear();
         self.aside.extend(self.bytes.range(from..));
         self.bytes.truncate(from);
-        self.bytes.extend(data);
-        self.bytes.resize(from + data.len() + zeros, 0);
+        data.into_iter().for_each(|piece| self.bytes.extend(piece));
+        let length = self.bytes.len() - from + zeros;
+        self.bytes.resize(from + length, 0);
         self.bytes.extend(&self.aside);
-        let write = Write { left, visible, address, length: data.len() + zeros, purpose, done: false };
+        let write = Write { left, visible, address, length, purpose, done: false };
         self.queue.insert(at, write);
         visible
     }
@@ -235,7 +236,7 @@ mod tests {
         let mut writes = DmaWrites::default();
         let room = writes.bytes.capacity();
         // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
-        writes.push_padded((Ps(1), Ps(1)), 0, (&[], room - 1500), purpose(0));
+        writes.push_pieces((Ps(1), Ps(1)), 0, ([&[]; 2], room - 1500), purpose(0));
         push(&mut writes, (2, 2), 4000, &[1], 1);
         writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();

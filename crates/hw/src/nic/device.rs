@@ -5,6 +5,7 @@
 //! wire and no book. One file that implements [`Device`] is a whole NIC.
 
 use super::blocks::dma_engine::DmaEngine;
+use super::blocks::vlan;
 use super::mac::{Mac, Sender};
 use super::notice::{Notice, Notices};
 use super::port::Event;
@@ -266,20 +267,22 @@ impl<E, G> Io<'_, E, G> {
         (left, visible)
     }
 
-    /// Writes bytes of a received frame, with zeros where it has ended (the FCS, whose value is not modelled).
+    /// Writes bytes of a received frame, as it is or without its VLAN tag, with zeros where it has ended (the FCS, whose
+    /// value is not modelled).
     pub fn write_frame(
         &mut self,
         t: Ps,
         address: u64,
-        (packet, part): (&Packet, Range<usize>),
+        (packet, part, untagged): (&Packet, Range<usize>, bool),
         purpose: Purpose,
     ) -> (Ps, Ps) {
         let place = (address, part.len() as u64);
         let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
         let frame = self.mac.frame(packet);
-        let data = frame.get(part.start..part.end.min(frame.len())).unwrap_or(&[]);
-        let data = (data, part.len() - data.len());
-        (left, self.effects.writes.push_padded((left, visible), address, data, purpose))
+        let whole = || [frame.get(part.start..part.end.min(frame.len())).unwrap_or_default(), &[]];
+        let data = if untagged { vlan::without(frame, part.clone()) } else { whole() };
+        let zeros = part.len() - data[0].len() - data[1].len();
+        (left, self.effects.writes.push_pieces((left, visible), address, (data, zeros), purpose))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - `fifo`: frames in bytes. `fetcher`: descriptors into the device. `completion`: entries back to memory, coalesced.
 //! - `dma_engine`: transfers under way; `requester`: the interface that they are asked for by. `round_robin`: whose turn it is. `moderation`: when causes become interrupts.
-//! - `checks`, `offload`, `toeplitz`: the function: what is in a frame, checksums and segmentation, hashes.
+//! - `checks`, `offload`, `toeplitz`, `vlan`: the function: what is in a frame, checksums and segmentation, hashes, tags.
 
 pub mod checks;
 pub mod completion;
@@ -14,6 +14,7 @@ pub mod offload;
 pub mod requester;
 pub mod round_robin;
 pub mod toeplitz;
+pub mod vlan;
 
 /// A ring in host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

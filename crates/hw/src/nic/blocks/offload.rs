@@ -1,4 +1,5 @@
-//! Checksum insertion and TCP segmentation (SDM sections 3.4 to 3.6): bytes in, frames out.
+//! Checksum insertion and TCP segmentation (SDM sections 3.4 to 3.6): bytes in, frames out. VLAN tags are put in by who sends
+//! them.
 
 use super::checks::sum;
 
@@ -24,6 +25,20 @@ pub struct Context {
     pub other_l4: bool,
     /// IPv4 rather than IPv6.
     pub ipv4: bool,
+    /// VLAN tag, of packets that take theirs from here.
+    pub vlan: u16,
+}
+
+/// Where the VLAN tag comes from that is put into a packet's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tag {
+    /// None is.
+    #[default]
+    None,
+    /// From the context.
+    OfContext,
+    /// It is this one.
+    This(u16),
 }
 
 /// What is to be done to a packet.
@@ -37,6 +52,8 @@ pub struct Wants {
     pub l4: bool,
     /// Insert a checksum at this offset, summed from this start.
     pub sum: Option<(u8, u8)>,
+    /// Put a VLAN tag in.
+    pub tag: Tag,
 }
 
 /// What to do with a gathered packet.
@@ -46,6 +63,18 @@ pub struct Offload {
     pub wants: Wants,
     /// The context that applies.
     pub context: Context,
+}
+
+impl Offload {
+    /// The VLAN tag that is put in behind all else: places in the context are those without it.
+    #[must_use]
+    pub fn tag(&self) -> Option<u16> {
+        match self.wants.tag {
+            Tag::None => None,
+            Tag::OfContext => Some(self.context.vlan),
+            Tag::This(tag) => Some(tag),
+        }
+    }
 }
 
 /// Sums from `start` to `end` inclusive (0: to the end), the field's own content included, and stores the complement.
@@ -171,6 +200,7 @@ mod tests {
             tcp: true,
             other_l4: false,
             ipv4: true,
+            vlan: 0,
         };
         (p, c)
     }
@@ -178,7 +208,7 @@ mod tests {
     #[test]
     fn segments_are_valid_tcp() {
         let (mut p, context) = tcp_packet(2500);
-        let o = Offload { wants: Wants { segments: true, ip: true, l4: true, sum: None }, context };
+        let o = Offload { wants: Wants { segments: true, ip: true, l4: true, ..Wants::default() }, context };
         let mut out = Vec::new();
         assert!(frames(&mut p, &o, &mut Vec::new(), |f| out.push(f.to_vec())));
         assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [1054, 1054, 554]);

@@ -103,7 +103,7 @@ impl Sketch {
         io.note(Notice::Started { id: packet.id });
         let (now, part) = (io.now, 0..(packet.length - FCS) as usize);
         let by = Purpose::new(Side::Receive, queue, Moves::Payload);
-        let (left, _) = io.write_frame(now, buffer, (&packet, part), by);
+        let (left, _) = io.write_frame(now, buffer, (&packet, part, false), by);
         io.at(left, Due::Received(queue, buffer));
     }
 

@@ -36,6 +36,8 @@ pub struct Completion {
     pub steering: Steering,
     /// The packet's checksums.
     pub checks: Checks,
+    /// The VLAN tag that was taken off it.
+    pub vlan: Option<u16>,
 }
 
 /// Why there might be an interrupt.
@@ -110,8 +112,8 @@ pub trait Controller {
 
     /// Whether the receive unit is on at all.
     fn receive_enabled(&self) -> bool;
-    /// Whether a frame of `length` bytes (FCS included) to this destination is taken.
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance;
+    /// Whether a frame of `length` bytes (FCS included), with a VLAN tag or without, to this destination is taken.
+    fn accepts(&self, destination: &[u8; 6], length: u32, tagged: bool) -> Acceptance;
     /// The queue of a frame.
     fn steer(&self, frame: &[u8]) -> Steering;
     /// Bytes of a receive buffer of a queue.
@@ -120,6 +122,8 @@ pub trait Controller {
     fn drops_when_empty(&self, queue: u16) -> bool;
     /// Whether the FCS is stripped from received frames.
     fn strips_crc(&self) -> bool;
+    /// Whether VLAN tags are taken off the frames of a queue.
+    fn strips_tags(&self, queue: u16) -> bool;
     /// Whether write-backs show what [`Checks`] finds.
     fn wants_checks(&self) -> bool;
     /// A received buffer's descriptor as it is written back.

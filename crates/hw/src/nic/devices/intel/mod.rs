@@ -102,6 +102,8 @@ pub struct Intel<C> {
     seen_tails: [Vec<u32>; 2],
     enabled: [u64; 2],
     scratch: Vec<u8>,
+    /// A frame into which a VLAN tag is put.
+    tagged: Vec<u8>,
 }
 
 impl<C: Controller> Intel<C> {
@@ -119,6 +121,7 @@ impl<C: Controller> Intel<C> {
             seen_tails: [vec![0; queues], vec![0; queues]],
             enabled: [0; 2],
             scratch: Vec::with_capacity(1 << 14),
+            tagged: Vec::with_capacity(1 << 14),
             registers,
         }
     }

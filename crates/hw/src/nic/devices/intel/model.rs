@@ -126,8 +126,8 @@ impl<S: SharedRegisters> Controller for Model<S> {
         each!(self, r => r.receive_enabled())
     }
     #[inline]
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
-        each!(self, r => r.accepts(destination, length))
+    fn accepts(&self, destination: &[u8; 6], length: u32, tagged: bool) -> Acceptance {
+        each!(self, r => r.accepts(destination, length, tagged))
     }
     #[inline]
     fn steer(&self, frame: &[u8]) -> Steering {
@@ -144,6 +144,10 @@ impl<S: SharedRegisters> Controller for Model<S> {
     #[inline]
     fn strips_crc(&self) -> bool {
         each!(self, r => r.strips_crc())
+    }
+    #[inline]
+    fn strips_tags(&self, queue: u16) -> bool {
+        each!(self, r => r.strips_tags(queue))
     }
     #[inline]
     fn wants_checks(&self) -> bool {

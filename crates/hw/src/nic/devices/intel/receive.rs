@@ -22,6 +22,8 @@ pub struct Stored {
     pub packet: Packet,
     pub steering: Steering,
     pub destination: [u8; 6],
+    /// The VLAN tag that is taken off it.
+    pub vlan: Option<u16>,
 }
 
 /// A filled buffer on its way to its descriptor's write-back.

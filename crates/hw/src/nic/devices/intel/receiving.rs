@@ -7,6 +7,7 @@ use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, Checks};
 use crate::nic::blocks::completion;
 use crate::nic::blocks::fetcher::Fetch;
+use crate::nic::blocks::vlan;
 use crate::nic::device::Io;
 use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side};
@@ -23,11 +24,13 @@ impl<C: Controller> Intel<C> {
     pub(super) fn arrive<G: GuestMemory>(&mut self, packet: &Packet, io: &mut Io<'_, Due, G>) -> bool {
         let (t, length) = (io.now, packet.length);
         self.receive.counted.frames += 1;
-        let mut destination = [0; 6];
-        destination.copy_from_slice(&io.mac.headers(packet)[..6]);
+        let (headers, mut destination) = (io.mac.headers(packet), [0; 6]);
+        destination.copy_from_slice(headers.get(..6).unwrap_or(&[0; 6]));
+        let vlan = vlan::of(headers);
         self.registers.count_seen(length);
         let on = self.registers.receive_enabled();
-        let verdict = if on { self.registers.accepts(&destination, length) } else { Acceptance::NotOurs };
+        let verdict =
+            if on { self.registers.accepts(&destination, length, vlan.is_some()) } else { Acceptance::NotOurs };
         if verdict != Acceptance::Taken {
             self.receive.counted.filtered += 1;
             if verdict == Acceptance::TooLong {
@@ -41,7 +44,8 @@ impl<C: Controller> Intel<C> {
         let queue = steering.queue;
         if self.receive.fifo.has_room(length.into()) {
             self.receive.queues[usize::from(queue)].queued += 1;
-            self.receive.fifo.push(t, length.into(), Stored { packet: *packet, steering, destination });
+            let vlan = vlan.filter(|_| self.registers.strips_tags(queue));
+            self.receive.fifo.push(t, length.into(), Stored { packet: *packet, steering, destination, vlan });
             io.tell(t, Notice::Stored { packet: *packet, queue, fifo: self.receive.fifo.used() });
             self.receive_pump(t, io);
             return true;
@@ -94,14 +98,15 @@ impl<C: Controller> Intel<C> {
 
     /// Puts the next payload on the link, where there is one and its queue can take it.
     pub(super) fn receive_pump<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
-        while let Some(&Stored { packet, steering, .. }) = self.receive.fifo.front() {
+        while let Some(&Stored { packet, steering, vlan, .. }) = self.receive.fifo.front() {
             if self.receive.sending {
                 return;
             }
             let queue = steering.queue;
             let ring = self.registers.ring(Side::Receive, queue);
             let buffer_size = self.registers.buffer_size(queue).max(1);
-            let in_memory = packet.length - if self.registers.strips_crc() { FCS } else { 0 };
+            let fcs = if self.registers.strips_crc() { FCS } else { 0 };
+            let in_memory = packet.length.saturating_sub(fcs + if vlan.is_some() { vlan::BYTES } else { 0 });
             let needed = in_memory.div_ceil(buffer_size) as usize;
             self.fetch_receive_descriptors(t, queue, needed as u32, io);
             let q = &mut self.receive.queues[usize::from(queue)];
@@ -152,7 +157,7 @@ impl<C: Controller> Intel<C> {
 
     fn send_payload<G: GuestMemory>(&mut self, t: Ps, in_memory: usize, buffer_size: usize, io: &mut Io<'_, Due, G>) {
         let Some(frame) = self.receive.fifo.pop() else { return };
-        let Stored { packet, steering, .. } = frame;
+        let Stored { packet, steering, vlan, .. } = frame;
         io.tell(t, Notice::Started { id: packet.id });
         let q = &mut self.receive.queues[usize::from(steering.queue)];
         q.queued = q.queued.saturating_sub(1);
@@ -169,8 +174,8 @@ impl<C: Controller> Intel<C> {
             from = part.end;
             let (length, last) = (part.len() as u16, part.end == in_memory);
             let by = purpose(steering.queue, Moves::Payload);
-            let (left, _) = io.write_frame(begin, buffer, (&packet, part), by);
-            let completion = Completion { buffer, length, last, steering, checks };
+            let (left, _) = io.write_frame(begin, buffer, (&packet, part, vlan.is_some()), by);
+            let completion = Completion { buffer, length, last, steering, checks, vlan };
             self.receive.parts.push_back(Filled { completion, packet: packet.id });
             sent = sent.max(left);
         }
@@ -184,7 +189,7 @@ impl<C: Controller> Intel<C> {
 
     pub(super) fn receive_sent<G: GuestMemory>(&mut self, t: Ps, io: &mut Io<'_, Due, G>) {
         let Some((stored, epoch)) = self.receive.in_flight.pop_front() else { return };
-        let Stored { packet, steering, destination } = stored;
+        let Stored { packet, steering, destination, .. } = stored;
         let queue = steering.queue;
         self.release(t, packet.length, io);
         io.tell(t, Notice::Fifo { bytes: self.receive.fifo.used() });

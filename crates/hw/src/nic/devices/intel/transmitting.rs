@@ -7,6 +7,7 @@ use super::{Due, Intel};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::fetcher::Fetch;
 use crate::nic::blocks::offload::{self, Offload};
+use crate::nic::blocks::vlan;
 use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
 use crate::requester::{Moves, Purpose, Side};
@@ -173,8 +174,17 @@ impl<C: Controller> Intel<C> {
         // The payload's FIFO space becomes its frames'.
         self.transmit.fifo_used = self.transmit.fifo_used.saturating_sub(bytes);
         let (begin, least) = (t + self.packet_latency, if self.registers.pads() { FRAME_MIN } else { 0 });
-        let mut occupied = 0;
+        let (mut occupied, tagged) = (0, &mut self.tagged);
         let sound = offload::frames(&mut q.packet, &o, &mut self.scratch, |frame| {
+            let frame = match o.tag() {
+                Some(tag) => {
+                    tagged.clear();
+                    tagged.extend_from_slice(frame);
+                    vlan::insert(tagged, tag);
+                    &tagged[..]
+                }
+                None => frame,
+            };
             occupied += io.send(begin, queue, frame, least) as u64;
         });
         q.packet.clear();

@@ -43,7 +43,9 @@ const RESERVED_KEY: u32 = 2;
 const NULL_KEY: u32 = 3;
 pub const END_KEY: u32 = 4;
 
-/// Of MODIFY_RQ: its set of counters changes, too.
+/// Of MODIFY_RQ: whether it strips VLAN tags, whether it keeps the FCS, or its set of counters changes, too.
+const STRIPS: u64 = 1 << 1;
+const KEEPS_FCS: u64 = 1 << 2;
 const COUNTER_SET: u64 = 1 << 3;
 /// Longest queues, as logarithms: of completions and events.
 const LOG_LONGEST: u32 = 22;
@@ -442,7 +444,14 @@ impl Mlx5 {
             op::MODIFY_RQ => {
                 let Some(rq) = self.objects.rqs.get_mut(number) else { return Status::BadIndex };
                 rq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
-                if double(input, 0x10) & COUNTER_SET != 0 {
+                let mask = double(input, 0x10);
+                if mask & STRIPS != 0 {
+                    rq.strips = get(c, 3, 1) == 0;
+                }
+                if mask & KEEPS_FCS != 0 {
+                    rq.keeps_fcs = get(c, 2, 1) != 0;
+                }
+                if mask & COUNTER_SET != 0 {
                     rq.counter = get(c, 96, 8) as u32;
                 }
                 match rq.state {
@@ -457,6 +466,8 @@ impl Mlx5 {
                             counter: rq.counter,
                             user: rq.user,
                             lane: rq.lane,
+                            strips: rq.strips,
+                            keeps_fcs: rq.keeps_fcs,
                             epoch,
                             ..Rq::default()
                         };
@@ -491,7 +502,10 @@ impl Mlx5 {
                 let counter = get(c, 96, 8) as u32;
                 let epoch = self.next_epoch();
                 let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0);
-                made(self.objects.rqs.add(Rq { kind, ring, cq, counter, user, epoch, ..Rq::default() }), output)
+                // What is said is that tags stay, and that the FCS does.
+                let (strips, keeps_fcs) = (get(c, 3, 1) == 0, get(c, 2, 1) != 0);
+                let rq = Rq { kind, ring, cq, counter, user, epoch, strips, keeps_fcs, ..Rq::default() };
+                made(self.objects.rqs.add(rq), output)
             }
         }
     }

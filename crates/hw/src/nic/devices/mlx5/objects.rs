@@ -374,6 +374,10 @@ pub struct Rq {
     pub looked: bool,
     /// Strides used of the request at the front.
     pub used: u32,
+    /// VLAN tags are taken off, and told of by completions.
+    pub strips: bool,
+    /// The FCS is written, too.
+    pub keeps_fcs: bool,
     pub epoch: u32,
 }
 

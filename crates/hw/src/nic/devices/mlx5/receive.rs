@@ -3,7 +3,7 @@
 //! a record in memory, which is read when few are left. A packet whose queue has none is dropped (`out_of_buffer`); one that
 //! finds the buffer full is discarded by the port (`rx_discards_phy`).
 //!
-//! Left out: copies of a packet to several queues (the first gets it), VLAN stripping, LRO.
+//! Left out: copies of a packet to several queues (the first gets it), LRO.
 
 use super::compress::Told;
 use super::events::{ENTRY, RECEIVED};
@@ -17,6 +17,7 @@ use super::steering::headers;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
+use crate::nic::blocks::vlan;
 use crate::nic::device::Io;
 use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side, UNNAMED};
@@ -32,6 +33,8 @@ pub struct Stored {
     tag: u32,
     hash: u32,
     hashed: u8,
+    /// The VLAN tag in front.
+    vlan: Option<u16>,
 }
 
 /// The input of a receive hash, and what of it there is, as a completion says it.
@@ -107,7 +110,7 @@ impl Mlx5 {
             None => tir.queue,
         };
         let epoch = self.objects.rqs.get(queue).filter(|rq| rq.state == State::Ready)?.epoch;
-        Some((tir.table, Stored { packet: *packet, queue, epoch, tag, hash, hashed }))
+        Some((tir.table, Stored { packet: *packet, queue, epoch, tag, hash, hashed, vlan: vlan::of(f) }))
     }
 
     /// A frame has come from the wire.
@@ -353,12 +356,13 @@ impl Mlx5 {
     /// The packet at the front of the buffer is written, and told of.
     fn deliver<G: GuestMemory>(&mut self, stored: Stored, io: &mut Io<'_, Due, G>) {
         let (now, number) = (io.now, stored.queue);
-        let length = stored.packet.length.saturating_sub(FCS);
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
         let Some(&posted) = rq.held.front() else { return };
+        let vlan = stored.vlan.filter(|_| rq.strips);
+        let length = rq.in_memory(&stored.packet, vlan.is_some());
         let spot = match rq.place(&posted, length) {
             Some(spot) => spot,
-            None => return self.does_not_fit(stored, posted.index, io),
+            None => return self.does_not_fit(stored, length, posted.index, io),
         };
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         self.buffer.pop();
@@ -375,14 +379,15 @@ impl Mlx5 {
         for &(address, bytes) in &self.pieces {
             let part = done..done + bytes as usize;
             done = part.end;
-            let (last, _) = io.write_frame(begin, address, (&stored.packet, part), purpose(Moves::Payload));
+            let (last, _) =
+                io.write_frame(begin, address, (&stored.packet, part, vlan.is_some()), purpose(Moves::Payload));
             left = left.max(last);
         }
         let buffer = self.pieces.first().map_or(0, |p| p.0);
         let queue = self.lane_of(number);
         io.note(Notice::Left { queue, free });
         io.tell(left, Notice::Delivered { id: stored.packet.id, queue, buffer });
-        let mut entry = received(&stored, &spot, left, io.mac.frame(&stored.packet));
+        let mut entry = received(&stored, &spot, left, (io.mac.frame(&stored.packet), vlan));
         let told = Told { queue, id: stored.packet.id };
         self.tell_received(left, cq, (&mut entry, told), purpose(Moves::Completions), io);
         self.counted[0][usize::from(queue)] += 1;
@@ -394,7 +399,7 @@ impl Mlx5 {
     }
 
     /// The request at the front has too few strides left: what has been begun of it is given up, and software is told.
-    fn does_not_fit<G: GuestMemory>(&mut self, stored: Stored, index: u16, io: &mut Io<'_, Due, G>) {
+    fn does_not_fit<G: GuestMemory>(&mut self, stored: Stored, length: u32, index: u16, io: &mut Io<'_, Due, G>) {
         let number = stored.queue;
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
         let Kind::Striding { strides, stride, shift, .. } = rq.kind else { return };
@@ -412,7 +417,7 @@ impl Mlx5 {
             self.complete(io.now, cq, &mut entry, by, io);
         }
         // No request has room for it.
-        if (stored.packet.length.saturating_sub(FCS) + shift).div_ceil(stride) > strides {
+        if (length + shift).div_ceil(stride) > strides {
             self.buffer.pop();
             self.drop_for_want(stored, io);
         }
@@ -450,6 +455,9 @@ impl Mlx5 {
     }
 }
 
+/// Of what was found in a packet: its VLAN tag is in the completion.
+const STRIPPED: u8 = 1;
+
 /// Where a packet goes in its queue's requests.
 struct Spot {
     /// Byte of the request from which on it is written.
@@ -463,6 +471,12 @@ struct Spot {
 }
 
 impl Rq {
+    /// Bytes of a packet that are written.
+    fn in_memory(&self, packet: &Packet, untagged: bool) -> u32 {
+        let left_out = if self.keeps_fcs { 0 } else { FCS } + if untagged { vlan::BYTES } else { 0 };
+        packet.length.saturating_sub(left_out)
+    }
+
     /// Takes room for a packet of so many bytes in the request at the front; none where it has too few strides left.
     fn place(&mut self, posted: &Posted, length: u32) -> Option<Spot> {
         let spot = match self.kind {
@@ -496,8 +510,8 @@ impl Rq {
     }
 }
 
-/// The completion of a packet whose last bytes leave at a time.
-fn received(stored: &Stored, spot: &Spot, left: Ps, frame: &[u8]) -> [u8; ENTRY] {
+/// The completion of a packet whose last bytes leave at a time; with the tag that was taken off it.
+fn received(stored: &Stored, spot: &Spot, left: Ps, (frame, vlan): (&[u8], Option<u16>)) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
     let sum = checks::sum(frame.get(checks::layout(frame).network..).unwrap_or_default(), 0);
     place(&mut entry, 2, &spot.index.to_be_bytes());
@@ -506,6 +520,10 @@ fn received(stored: &Stored, spot: &Spot, left: Ps, frame: &[u8]) -> [u8; ENTRY]
     place(&mut entry, 0x14, &sum.to_be_bytes());
     place(&mut entry, 0x18, &stored.queue.to_be_bytes());
     entry[0x1c..0x1e].copy_from_slice(&found(frame));
+    if let Some(vlan) = vlan {
+        entry[0x1d] |= STRIPPED;
+        place(&mut entry, 0x1e, &vlan.to_be_bytes());
+    }
     place(&mut entry, 0x2c, &spot.count.to_be_bytes());
     place(&mut entry, 0x30, &(left.0 / 1000).to_be_bytes());
     place(&mut entry, 0x38, &(stored.tag & 0xff_ffff).to_be_bytes());
@@ -576,5 +594,20 @@ mod tests {
             cq.produce(Ps::from_us(20), 1);
             assert_eq!(cq.event_due(), Ps::from_us(due));
         }
+    }
+
+    #[test]
+    fn tags_are_told_of_and_what_is_left_out_is_not_counted() {
+        let packet = Packet { length: 104, ..Packet::default() };
+        let rq = |keeps_fcs| Rq { keeps_fcs, ..Rq::default() };
+        let bytes = [(false, false), (false, true), (true, false), (true, true)];
+        assert_eq!(bytes.map(|(keeps, untagged)| rq(keeps).in_memory(&packet, untagged)), [100, 96, 104, 100]);
+        let stored = Stored { packet, queue: 5, epoch: 0, tag: 0, hash: 0, hashed: 0, vlan: None };
+        let spot = Rq::default().place(&Posted { index: 0, segments: [Segment::default(); SEGMENTS], count: 0 }, 96);
+        let plain = udp((1, 1), (2, 2));
+        let of = |vlan| received(&stored, spot.as_ref().unwrap(), Ps(0), (&plain, vlan));
+        let (with, without) = (of(Some(0x6005)), of(None));
+        assert_eq!((with[0x1d], &with[0x1e..0x20]), (without[0x1d] | 1, &[0x60, 5][..]));
+        assert_eq!((without[0x1d] & 1, &without[0x1e..0x20], &with[0x2c..0x30]), (0, &[0; 2][..], &[0, 0, 0, 96][..]));
     }
 }

@@ -13,6 +13,7 @@ use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
+use crate::nic::blocks::vlan;
 use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
 use crate::requester::{Moves, Purpose, Side, UNNAMED};
@@ -49,7 +50,7 @@ pub struct Work {
     sums: u8,
     segment_size: u16,
     /// Put in behind the addresses.
-    tag: Option<[u8; 2]>,
+    tag: Option<u16>,
     /// The request ends with it: its number and what it asked for, and whether software wants to know.
     ends: Option<(u16, u8)>,
     signals: bool,
@@ -169,7 +170,7 @@ impl Mlx5 {
         let Some(sq) = self.objects.sqs.get(queue) else { return };
         let (cq, epoch, rung) = (sq.cq, sq.epoch, sq.rung);
         let signals = w[11] & 0xc >= 8;
-        let tag = (half(w, 28) & INSERTS_TAG != 0).then(|| half(w, 30).to_be_bytes());
+        let tag = (half(w, 28) & INSERTS_TAG != 0).then(|| half(w, 30));
         match opcode {
             SEND | SEND_SEGMENTS => {
                 let mut work = self.spare.pop().unwrap_or_default();
@@ -339,8 +340,8 @@ impl Mlx5 {
         }
         io.note(Notice::Read { queue: lane, first: Some(work.pieces.first().map_or(0, |p| p.0)) });
         io.note(Notice::Gathered { queue: lane });
-        if let Some([high, low]) = work.tag.filter(|_| frame.len() >= 12) {
-            frame.splice(12..12, [0x81, 0, high, low]);
+        if let Some(tag) = work.tag {
+            vlan::insert(&mut frame, tag);
         }
         let offload = offload_of(&mut frame, work.sums, work.segment_size);
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -475,7 +476,7 @@ fn offload_of(frame: &mut [u8], sums: u8, segment_size: u16) -> Offload {
         segments,
         ip: sums & SUM_L3 != 0 && l.l3 == L3::V4,
         l4: sums & SUM_L4 != 0 && l.l4 != L4::None,
-        sum: None,
+        ..Wants::default()
     };
     if wants.l4 || segments {
         let length = if segments { 0 } else { l.end.saturating_sub(l.transport) as u32 };
@@ -499,6 +500,7 @@ fn offload_of(frame: &mut [u8], sums: u8, segment_size: u16) -> Offload {
         tcp,
         other_l4: l.l4 == L4::None,
         ipv4: l.l3 == L3::V4,
+        vlan: 0,
     };
     Offload { wants, context }
 }

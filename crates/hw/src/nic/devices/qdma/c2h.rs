@@ -197,7 +197,7 @@ impl<S: SharedRegisters> Qdma<S> {
         }
         let through = self.requester.take(t, piece.into());
         let part = w.done as usize..(w.done + piece) as usize;
-        let (left, _) = io.write_frame(through, address, (&packet, part), purpose(queue, Moves::Payload));
+        let (left, _) = io.write_frame(through, address, (&packet, part, false), purpose(queue, Moves::Payload));
         self.requester.leaves(left);
         w.done += piece;
         w.filled += piece;

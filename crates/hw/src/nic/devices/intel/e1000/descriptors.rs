@@ -4,12 +4,13 @@
 use super::super::controller::{Completion, DESCRIPTOR};
 use super::super::descriptors::{buffer, half, word, Data, Tx, TxDescriptor};
 use crate::nic::blocks::checks::L3;
-use crate::nic::blocks::offload::{Context, Wants};
+use crate::nic::blocks::offload::{Context, Tag, Wants};
 
-/// Receive status (byte 12): descriptor done, end of packet, ignore checksum, TCP/UDP checked, IP checked.
+/// Receive status (byte 12): descriptor done, end of packet, ignore checksum, a VLAN tag was taken off, TCP/UDP checked, IP checked.
 const RX_DD: u8 = 1;
 const RX_EOP: u8 = 2;
 const RX_IXSM: u8 = 4;
+const RX_VP: u8 = 8;
 const RX_TCPCS: u8 = 0x20;
 const RX_IPCS: u8 = 0x40;
 /// Receive errors (byte 13): TCP/UDP checksum, IP checksum.
@@ -26,7 +27,8 @@ pub fn write_back(c: &Completion, checked: bool) -> [u8; DESCRIPTOR as usize] {
     d[12] = RX_DD;
     if c.last {
         let v4 = c.checks.l3 == L3::V4;
-        d[12] |= RX_EOP;
+        d[12] |= RX_EOP | flag(c.vlan.is_some(), RX_VP);
+        d[14..].copy_from_slice(&c.vlan.unwrap_or(0).to_le_bytes());
         d[12] |= if checked && (v4 || c.checks.l4_checked) {
             flag(v4, RX_IPCS) | flag(c.checks.l4_checked, RX_TCPCS)
         } else {
@@ -41,11 +43,12 @@ const EOP: u32 = 1 << 24;
 const IC_OR_TSE: u32 = 1 << 26;
 const RS: u32 = 1 << 27;
 const DEXT: u32 = 1 << 29;
+const VLE: u32 = 1 << 30;
 const IDE: u32 = 1 << 31;
 
-/// Reads a transmit descriptor; any bytes mean something.
+/// Reads a transmit descriptor; any bytes mean something. `tags`: whether VLAN tags may be put in (CTRL.VME).
 #[must_use]
-pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
+pub fn transmit(d: &[u8; DESCRIPTOR as usize], tags: bool) -> TxDescriptor {
     let (lower, upper) = (word(d, 8), word(d, 12));
     let extended = lower & DEXT != 0;
     let tse = lower & IC_OR_TSE != 0;
@@ -59,6 +62,7 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             tcp: lower & 1 << 24 != 0,
             other_l4: false,
             ipv4: lower & 1 << 25 != 0,
+            vlan: 0,
         };
         Tx::Context(context, u8::from(tse))
     } else {
@@ -71,6 +75,7 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
                 ip: extended && upper & 1 << 8 != 0,
                 l4: extended && upper & 1 << 9 != 0,
                 sum: (!extended && tse).then_some((d[10], d[13])),
+                tag: if tags && lower & VLE != 0 { Tag::This(half(d, 14)) } else { Tag::None },
             },
             slot: u8::from(extended && tse),
         })
@@ -94,7 +99,7 @@ mod tests {
         // 60 bytes, DTYP 1, EOP, RS, DEXT; TXSM.
         d[8..12].copy_from_slice(&(60u32 | 1 << 20 | EOP | RS | DEXT).to_le_bytes());
         d[12..].copy_from_slice(&(1u32 << 9).to_le_bytes());
-        let t = transmit(&d);
+        let t = transmit(&d, true);
         let Tx::Data(data) = t.kind else { panic!("{t:?}") };
         assert_eq!(
             (data.buffer, data.length, data.eop, data.wants.l4, data.wants.ip),
@@ -115,7 +120,7 @@ mod tests {
         d[8..12].copy_from_slice(&(5000u32 | 7 << 24 | DEXT).to_le_bytes());
         d[13] = 54;
         d[14..].copy_from_slice(&1460u16.to_le_bytes());
-        let Tx::Context(c, slot) = transmit(&d).kind else { panic!() };
+        let Tx::Context(c, slot) = transmit(&d, true).kind else { panic!() };
         assert_eq!((c.ip, c.l4, c.payload, c.mss, c.header), ([14, 24, 33], [34, 50, 0], 5000, 1460, 54));
         assert!(c.tcp && c.ipv4 && slot == 1);
     }

@@ -4,7 +4,7 @@
 //! Registers of pages 0x2000 and 0x3000 (the rings) are plain memory that guest and NIC share, so that doorbells cost
 //! the guest a store; all others trap.
 //!
-//! Left out: VLANs (filtering, stripping, insertion), wake-up, flow control, half duplex, TBI.
+//! Left out: filtering of VLANs, wake-up, flow control, half duplex, TBI.
 
 pub mod descriptors;
 mod eeprom;
@@ -78,6 +78,8 @@ pub mod cause {
     pub const MDAC: u32 = 1 << 9;
 }
 
+/// VLAN tags are taken off and put in.
+const CTRL_VME: u32 = 1 << 30;
 const CTRL_RST: u32 = 1 << 26;
 const CTRL_PHY_RST: u32 = 1 << 31;
 const CTRL_DEFAULT: u32 = 0x0014_0240;
@@ -220,7 +222,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RCTL) & RCTL_EN != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
+    fn accepts(&self, destination: &[u8; 6], length: u32, _tagged: bool) -> Acceptance {
         let rctl = self.word(reg::RCTL);
         let on = |bit: u32| rctl & 1 << bit != 0;
         let longest = if on(5) { FRAME_MAX_LONG } else { FRAME_MAX };
@@ -263,6 +265,9 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn strips_crc(&self) -> bool {
         self.word(reg::RCTL) & 1 << 26 != 0
     }
+    fn strips_tags(&self, _queue: u16) -> bool {
+        self.word(reg::CTRL) & CTRL_VME != 0
+    }
     fn wants_checks(&self) -> bool {
         self.word(reg::RXCSUM) & RXCSUM_OFFLOADS != 0
     }
@@ -274,7 +279,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     }
 
     fn transmit_descriptor(&self, d: &[u8]) -> TxDescriptor {
-        descriptors::transmit(&whole(d))
+        descriptors::transmit(&whole(d), self.word(reg::CTRL) & CTRL_VME != 0)
     }
     fn pads(&self) -> bool {
         self.word(reg::TCTL) & TCTL_PSP != 0

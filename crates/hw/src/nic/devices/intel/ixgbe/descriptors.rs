@@ -4,18 +4,20 @@
 use super::super::controller::{Completion, DESCRIPTOR};
 use super::super::descriptors::{buffer, half, word, Data, Tx, TxDescriptor};
 use crate::nic::blocks::checks::{L3, L4};
-use crate::nic::blocks::offload::{Context, Wants};
+use crate::nic::blocks::offload::{Context, Tag, Wants};
 
 const EOP: u32 = 1 << 24;
 const INSERT_CHECKSUM: u32 = 1 << 26;
 const RS: u32 = 1 << 27;
 const DEXT: u32 = 1 << 29;
+const VLE: u32 = 1 << 30;
 const TSE: u32 = 1 << 31;
 const TYPE_CONTEXT: u32 = 2;
 
-/// Status: done, end of packet, UDP, transport and IPv4 checksum were looked at.
+/// Status: done, end of packet, a VLAN tag was taken off, UDP, transport and IPv4 checksum were looked at.
 const RX_DD: u32 = 1;
 const RX_EOP: u32 = 2;
+const RX_VP: u32 = 1 << 3;
 const RX_UDPCS: u32 = 1 << 4;
 const RX_L4CS: u32 = 1 << 5;
 const RX_IPCS: u32 = 1 << 6;
@@ -43,10 +45,11 @@ pub fn write_back(c: &Completion) -> [u8; DESCRIPTOR as usize] {
         d[4..8].copy_from_slice(&c.steering.hash.to_le_bytes());
         status |= RX_EOP | flag(k.l3 == L3::V4, RX_IPCS) | flag(k.l4_checked, RX_L4CS);
         status |= flag(k.l4_checked && k.l4 == L4::Udp, RX_UDPCS);
-        status |= flag(k.l3_bad, RX_IPE) | flag(k.l4_bad, RX_L4E);
+        status |= flag(c.vlan.is_some(), RX_VP) | flag(k.l3_bad, RX_IPE) | flag(k.l4_bad, RX_L4E);
     }
     d[8..12].copy_from_slice(&status.to_le_bytes());
     d[12..14].copy_from_slice(&c.length.to_le_bytes());
+    d[14..].copy_from_slice(&c.vlan.filter(|_| c.last).unwrap_or(0).to_le_bytes());
     d
 }
 
@@ -69,6 +72,7 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
             tcp,
             other_l4: lower >> 11 & 3 > 1,
             ipv4: lower & 1 << 10 != 0,
+            vlan: (lengths >> 16) as u16,
         };
         Tx::Context(context, (upper >> 4 & 1) as u8)
     } else {
@@ -82,6 +86,11 @@ pub fn transmit(d: &[u8; DESCRIPTOR as usize]) -> TxDescriptor {
                 ip: extended && upper & 1 << 8 != 0,
                 l4: extended && upper & 1 << 9 != 0,
                 sum: (!extended && insert).then_some((d[10], d[13])),
+                tag: match lower & VLE != 0 {
+                    true if extended => Tag::OfContext,
+                    true => Tag::This(half(d, 14)),
+                    false => Tag::None,
+                },
             },
             slot: if extended { (upper >> 4 & 1) as u8 } else { 0 },
         })

@@ -5,7 +5,7 @@
 //! The pages of the transmit queues are plain memory that guest and NIC share, so that their doorbells cost the guest a
 //! store. The receive queues' page traps: it holds statistics that reading clears.
 //!
-//! Left out: VLAN filtering, stripping and insertion, flow director (accepted and ignored), virtualisation, DCB, RSC, MACsec,
+//! Left out: VLAN filtering, flow director (accepted and ignored), virtualisation, DCB, RSC, MACsec,
 //! IPsec, SCTP checksums, head write-back, flow control, power management. The per-queue packet counters of transmission
 //! (QPTC) read 0: they are on a shared page. The link is up, whatever the line's rate, and says 10 Gb/s.
 
@@ -20,6 +20,7 @@ use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::fetcher::Thresholds;
 use crate::nic::blocks::moderation::Delays;
 use crate::nic::blocks::toeplitz::{Toeplitz, KEY};
+use crate::nic::blocks::vlan;
 use crate::nic::blocks::RingView;
 use crate::nic::SharedRegisters;
 use crate::requester::Side;
@@ -89,6 +90,8 @@ const CTRL_GIO_DISABLE: u32 = 1 << 2;
 const CTRL_RESETS: u32 = 1 << 26 | 1 << 3;
 const STATUS_GIO: u32 = 1 << 19;
 const CONTROL_ENABLE: u32 = 1 << 25;
+/// Of a receive queue: VLAN tags are taken off.
+const RXDCTL_VME: u32 = 1 << 30;
 const CONTROL_FLUSH: u32 = 1 << 26;
 const SRRCTL_DROP: u32 = 1 << 28;
 const ADDRESSES: u64 = 128;
@@ -284,9 +287,10 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn receive_enabled(&self) -> bool {
         self.word(reg::RXCTRL) & 1 != 0
     }
-    fn accepts(&self, destination: &[u8; 6], length: u32) -> Acceptance {
+    fn accepts(&self, destination: &[u8; 6], length: u32, tagged: bool) -> Acceptance {
         let longest = if self.word(reg::HLREG0) & 4 != 0 { self.word(reg::MAXFRS) >> 16 } else { 1518 };
-        if length > longest {
+        // A VLAN tag comes on top (data sheet, MAXFRS).
+        if length > longest + if tagged { vlan::BYTES } else { 0 } {
             return Acceptance::TooLong;
         }
         let fctrl = self.word(reg::FCTRL);
@@ -337,6 +341,9 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     }
     fn strips_crc(&self) -> bool {
         self.word(reg::HLREG0) & 2 != 0
+    }
+    fn strips_tags(&self, queue: u16) -> bool {
+        self.queue_word(Side::Receive, queue, CONTROL) & RXDCTL_VME != 0
     }
     fn wants_checks(&self) -> bool {
         true

@@ -1,6 +1,7 @@
 use super::super::descriptors::Tx;
 use super::*;
 use crate::nic::blocks::checks::Checks;
+use crate::nic::blocks::offload::Offload;
 use crate::nic::LocalPages;
 
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
@@ -130,15 +131,19 @@ fn filters() {
     use Acceptance::{NotOurs, Taken, TooLong};
     let mut r = registers();
     let all_hosts = [1, 0, 0x5e, 0, 0, 1];
-    assert_eq!([r.accepts(&MAC, 1518), r.accepts(&MAC, 1519), r.accepts(&[2; 6], 64)], [Taken, TooLong, NotOurs]);
-    assert_eq!(r.accepts(&[0xff; 6], 64), NotOurs);
+    assert_eq!(
+        [r.accepts(&MAC, 1518, false), r.accepts(&MAC, 1519, false), r.accepts(&[2; 6], 64, false)],
+        [Taken, TooLong, NotOurs]
+    );
+    assert_eq!(r.accepts(&[0xff; 6], 64, false), NotOurs);
     r.write(reg::FCTRL, 1 << 10);
-    assert_eq!([r.accepts(&[0xff; 6], 64), r.accepts(&all_hosts, 64)], [Taken, NotOurs]);
+    assert_eq!([r.accepts(&[0xff; 6], 64, false), r.accepts(&all_hosts, 64, false)], [Taken, NotOurs]);
     r.write(reg::FCTRL, 3 << 8);
-    assert_eq!([r.accepts(&[2; 6], 64), r.accepts(&all_hosts, 64)], [Taken, Taken]);
+    assert_eq!([r.accepts(&[2; 6], 64, false), r.accepts(&all_hosts, 64, false)], [Taken, Taken]);
     r.write(reg::HLREG0, 0x1_0c07);
     r.write(reg::MAXFRS, 9018 << 16);
-    assert_eq!([r.accepts(&MAC, 9018), r.accepts(&MAC, 9019)], [Taken, TooLong]);
+    assert_eq!([r.accepts(&MAC, 9018, false), r.accepts(&MAC, 9019, false)], [Taken, TooLong]);
+    assert_eq!([r.accepts(&MAC, 9022, true), r.accepts(&MAC, 9023, true)], [Taken, TooLong]);
 }
 
 #[test]
@@ -160,13 +165,17 @@ fn interrupts_go_where_ivar_says() {
 fn descriptors_of_both_directions() {
     let checks = Checks { l3: L3::V4, l4: L4::Udp, l3_bad: false, l4_checked: true, l4_bad: true };
     let steering = Steering { queue: 3, hash_type: 7, hash: 0x1234_5678 };
-    let c = Completion { buffer: 0x1000, length: 60, last: true, steering, checks };
+    let c = Completion { buffer: 0x1000, length: 60, last: true, steering, checks, vlan: None };
     let d = descriptors::write_back(&c);
     let w = |i: usize| u32::from_le_bytes([d[i], d[i + 1], d[i + 2], d[i + 3]]);
     assert_eq!((w(0), w(4), w(12)), (7 | 1 << 4 | 1 << 9, 0x1234_5678, 60));
     assert_eq!(w(8), 0b111_0011 | 1 << 30);
     let part = descriptors::write_back(&Completion { last: false, ..c });
     assert_eq!(part[8], 1, "done, but not the end");
+    let tagged = Completion { vlan: Some(0x2005), ..c };
+    let d = descriptors::write_back(&tagged);
+    assert_eq!((d[8], &d[14..]), (0b111_1011, &[5, 0x20][..]));
+    assert_eq!(descriptors::write_back(&Completion { last: false, ..tagged })[14..], [0, 0]);
     // Context: 14 + 20 + 20 bytes of headers, TCP over IPv4, MSS 1460, slot 1.
     let mut d = [0u8; 16];
     d[..4].copy_from_slice(&(20u32 | 14 << 9).to_le_bytes());
@@ -175,6 +184,16 @@ fn descriptors_of_both_directions() {
     let Tx::Context(c, slot) = descriptors::transmit(&d).kind else { panic!("{d:?}") };
     assert_eq!((c.ip, c.l4, c.header, c.mss, slot), ([14, 24, 33], [34, 50, 0], 54, 1460, 1));
     assert!(c.tcp && c.ipv4);
+    // A VLAN tag in a context, and in a legacy descriptor.
+    d[2..4].copy_from_slice(&0x2005u16.to_le_bytes());
+    let Tx::Context(context, _) = descriptors::transmit(&d).kind else { panic!("{d:?}") };
+    for (command, tag) in [(0x6b30_0000u32, Some(0x2005)), (0x4b00_0000, Some(7)), (0x2b30_0000, None)] {
+        let mut d = [0u8; 16];
+        d[8..12].copy_from_slice(&(command | 60).to_le_bytes());
+        d[14..].copy_from_slice(&7u16.to_le_bytes());
+        let Tx::Data(data) = descriptors::transmit(&d).kind else { panic!("{d:?}") };
+        assert_eq!(Offload { wants: data.wants, context }.tag(), tag, "{command:x}");
+    }
     // What vector drivers write.
     let mut d = [0u8; 16];
     d[..8].copy_from_slice(&0x1234_5000u64.to_le_bytes());
