@@ -52,6 +52,7 @@ BAD = [
     (["run", "testpmd", "--set", "dram.bus_width=12"], "must be a multiple of 8 bits"),
     (["run", "testpmd", "--set", "dram.t_rfc=8us"], "must be below dram.t_refi"),
     (["run", "testpmd", "--set", "dram.row_size=3KiB"], "dram.row_size is 3KiB: must be a power of two"),
+    (["run", "testpmd", "--set", "iommu.second_iotlb_entries=12"], "must be below 8 or a multiple of its 8 ways"),
     (["run", "testpmd", "--set", "pcie.posted_data=8"], "must hold pcie.max_payload"),
     (["run", "testpmd", "--set", "slot.lanes=3"], "slot.lanes is 3: must be a power of two"),
     (["run", "testpmd", "--set", "nic.descriptor_prefetch=65"], "at most nic.descriptor_cache, 64"),

@@ -56,7 +56,7 @@ def test_a_card_that_only_sends_is_as_fast_as_what_it_was_calibrated_on(tmp_path
 
 
 def test_rules_count_and_drop(tmp_path: Path) -> None:
-    """One flow of several is counted and dropped, and the program reads how often; a rule may leave it nothing at all."""
+    """One flow of several is counted and dropped, and the program reads how often; a rule may leave it nothing."""
     rule = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.1 src mask 255.255.255.255 / end actions"
     args = ("testpmd", "--packet-size", "256", "--rate", "10Gbps", "--flows", "64", "--app-commands")
     commands = f"{rule} count / drop / end; start; flow query 0 0 count"
@@ -68,8 +68,18 @@ def test_rules_count_and_drop(tmp_path: Path) -> None:
     assert result["statistics"]["ports"][0]["receive"]["filtered"] > 0 and result["forwarded_mpps"] > 0
     # Flows of one queue differ in their ports alone.
     done = wiretime("run", *args, f"{rule} drop / end; start", "--guest-limit", "14s", *NIC)
-    why = r"a port was enabled, but the program took no packets, \d+ were filtered by the NIC, within 14s of simulated time"
+    why = r"a port was enabled, but the program took no packets, \d+ were filtered by the NIC, within 14s of simulated"
     assert done.returncode == 1 and re.search(why, done.stderr.splitlines()[-1])
+
+
+def test_frames_beyond_the_ports_mtu_are_filtered(tmp_path: Path) -> None:
+    """They fit the buffers of one queue in several pieces, and are not the program's all the same."""
+    commands = "port stop 0; port config mtu 0 1500; port start 0; start"
+    args = ("testpmd", "--packet-size", "256:1,2000:1", "--rate", "10Gbps", "--app-commands", commands)
+    result = run(tmp_path / "a", *args, *SHORT)
+    receive = result["statistics"]["ports"][0]["receive"]
+    assert receive["filtered"] == pytest.approx(receive["frames"] / 2, rel=0.02)
+    assert result["cohort"]["filtered"] > 0 and result["cohort"]["forwarded"] > 0
 
 
 def test_multi_packet_requests_two_ports_and_long_frames(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 BAD_INPUT = 2
 GUEST_FAILED = 1
+# So many names are told beside the nearest one, and where none is near.
+FEW, MANY = 16, 40
 
 
 class WiretimeError(Exception):
@@ -34,8 +36,10 @@ class BuildError(WiretimeError):
 
 
 def unknown(what: str, found: str, known: Iterable[str]) -> WiretimeError:
-    """Return an error for a name that does not exist, with the nearest that does."""
+    """Return an error for a name that does not exist, with the nearest that does; where there are few, with all."""
     known = list(known)
-    near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}" if len(known) < 40 else ""
+    near = difflib.get_close_matches(found, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if len(known) < (FEW if near else MANY):
+        hint += f"; known: {', '.join(known)}"
     return WiretimeError(f"unknown {what} {found!r}{hint}")

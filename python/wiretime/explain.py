@@ -207,7 +207,10 @@ def _outcome(r: Run) -> Iterator[str]:
     if r.cohort[worst]:
         yield f"Of the losses {_percent(r.cohort[worst] / r.dropped)} are {CLASSES[worst]}: {MEANT[worst]}."
     if filtered := r.cohort["filtered"] / r.dropped:
-        yield f"{_percent(filtered)} of the losses are frames that the NIC refused: they were not for it, or damaged."
+        yield (
+            f"{_percent(filtered)} of the losses are frames that the NIC did not take: by a rule, their address or "
+            "length, or since they were damaged."
+        )
     silent = r.dropped - r.cohort["filtered"] - sum(r.cohort[c] for c in MEANT)
     if r.result["app"]["role"] == ANSWERS and silent > 0:
         yield (
@@ -238,7 +241,7 @@ def _cores(r: Run) -> Iterator[str]:
     wanted = r.result["offered_mpps"]
     if r.lost >= NO_LOSS and wanted:
         budget = n * r.frequency / (wanted * 1e6)
-        if each > budget:
+        if each > budget and r.cohort["core_drop"]:
             yield f"For all that was offered it would have to be {budget:.0f} cycles: {each / budget:.1f} times fewer."
     meanings = {s.name: s.meaning for s in stalls()}
     stack = sorted(((share, name) for name, share in r.stack.items() if share >= SMALL), reverse=True)
@@ -296,7 +299,10 @@ def _descriptors(r: Run) -> Iterator[str]:
             "than the ring, or the NIC learns of new descriptors late. More descriptors help, more cores do not."
         )
     elif r.lost >= NO_LOSS and wanted and free and r.cohort["core_drop"]:
-        yield "Longer rings only delay this loss: packets come faster than they are taken as long as the load lasts."
+        yield (
+            "Longer rings do not end this loss: packets come faster than they are taken as long as the load lasts. "
+            "What a packet costs hangs on them all the same, by bursts and by what of the caches they take."
+        )
 
 
 def sentences(result: Report) -> list[str]:

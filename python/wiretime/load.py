@@ -152,7 +152,9 @@ def rate(option: str, text: str, link: Mapping[str, Any], length: Fraction) -> i
             return int(bits)
         bits_a_second = _native.parse_rate(number)
     except ValueError as e:
-        raise WiretimeError(f"{option}: {e}; or packets a second (10Mpps), or a share of the line (50%)") from None
+        raise WiretimeError(
+            f"{option} {text}: {e} (also packets a second, 10Mpps, or a share of the line, 50%)"
+        ) from None
     if bits_a_second > line:
         raise WiretimeError(
             f"{option} {text}: above the link's {link['rate']} (--set link.rate={text}), which carries {says}"
@@ -240,7 +242,23 @@ def what(run: Mapping[str, Any], pulled: bool = False) -> str:
         return f"iperf3 over {i['protocol'].upper()} {way}, {i['streams']} stream{'s'[: i['streams'] > 1]}"
     if asked["store"] is not None:
         return f"{bits / 8 / LENGTH_MIN / 1e3:g} thousand requests a second"
-    return f"{describe(asked['sizes'])} at {bits / 1e9:g} Gb/s"
+    unit, name = (1e9, "Gb/s") if bits >= 10**8 else (1e6, "Mb/s")
+    return f"{describe(asked['sizes'])} at {bits / unit:g} {name}"
+
+
+def rate_text(bits: float) -> str:
+    """Return bits a second in the largest unit that keeps a figure of some digits."""
+    return _scaled(bits, ((1e8, 1e9, "Gb/s"), (1e5, 1e6, "Mb/s"), (0, 1e3, "kb/s")))
+
+
+def packets_text(packets: float) -> str:
+    """Return packets a second in such a unit."""
+    return _scaled(packets, ((1e5, 1e6, "Mpps"), (0, 1e3, "kpps")))
+
+
+def _scaled(value: float, units: Sequence[tuple[float, float, str]]) -> str:
+    unit, name = next(((unit, name) for least, unit, name in units if value >= least), units[0][1:])
+    return f"{value / unit:.2f} {name}"
 
 
 def time_text(text: str) -> str:

@@ -58,7 +58,9 @@ def names() -> list[str]:
 
 def path_of(name: str) -> Path:
     """Return a platform's file: one of ours by name, or any ``.toml`` by path."""
-    if name.endswith(".toml") and Path(name).is_file():
+    if name.endswith(".toml"):
+        if not Path(name).is_file():
+            raise WiretimeError(f"--platform {name}: no such file")
         return Path(name)
     if name not in names():
         raise unknown("platform", name, names())

@@ -42,7 +42,7 @@ def _mean_length(result: Report) -> float:
 
 def _rate(frames: int, size: float, time_ps: int) -> tuple[str, str]:
     seconds = time_ps / 1e12
-    return f"{size * 8 / seconds / 1e9:.2f} Gb/s", f"{frames / seconds / 1e6:.2f} Mpps"
+    return load.rate_text(size * 8 / seconds), load.packets_text(frames / seconds)
 
 
 def _store(row: Callable[[str, str, str], None], result: Report) -> None:
@@ -163,14 +163,15 @@ def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:
     elif role != SENDS:
         row(
             "offered",
-            f"{result['offered_gbps']:.2f} Gb/s",
-            f"{result['offered_mpps']:.2f} Mpps (frames, no preamble or gap)",
+            load.rate_text(1e9 * result["offered_gbps"]),
+            f"{load.packets_text(1e6 * result['offered_mpps'])} (frames, no preamble or gap)",
         )
     if role == CONSUMES:
         s = of(result)
         row("taken", *_rate(s["receive"]["delivered"], s["receive"]["delivered"] * _mean_length(result), s["time_ps"]))
     elif role != SENDS and not iperf and answers_told:
-        row(ROLE_NAMES[role], f"{result['forwarded_gbps']:.2f} Gb/s", f"{result['forwarded_mpps']:.2f} Mpps")
+        rates = load.rate_text(1e9 * result["forwarded_gbps"]), load.packets_text(1e6 * result["forwarded_mpps"])
+        row(ROLE_NAMES[role], *rates)
     if role == SENDS:
         sent = of(result)["transmit"]
         row("sent", *_rate(sent["frames"], sent["bytes"], of(result)["time_ps"]))
@@ -184,6 +185,7 @@ def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:
         ("  CoreDrop", "core_drop", "the core is the bottleneck"),
         ("  TxDrop", "tx_drop", "the transmit ring stalls the core"),
         ("  HostDrop", "host_drop", "the program threw them away"),
+        ("  filtered", "filtered", "the NIC did not take them: by a rule, their address or length, or damaged"),
     ):
         if numbers(c)[key]:
             row(name, _percent(numbers(c)[key], c["offered"]), note)

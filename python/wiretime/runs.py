@@ -97,7 +97,9 @@ def _window(option: str, text: str | None, duration: int) -> tuple[str, str]:
     window = (begin, length or "20us")
     start, span = (_quantity(option, part, _native.parse_duration) for part in window)
     if span == 0 or start + span > duration:
-        raise WiretimeError(f"{option} {text}: must be BEGIN+LENGTH inside the measurement")
+        raise WiretimeError(
+            f"{option} {text}: must be BEGIN+LENGTH inside the measurement, which lasts {duration / 10**6:g} us"
+        )
     return window
 
 

@@ -315,6 +315,10 @@ def compared(a: Report, b: Report, most: int = 25) -> Difference:
             ("loss", "loss_percent", "%"),
         )
     ]
+    times = a["latency_ns"], b["latency_ns"]
+    if all(times):
+        was, now = (numbers(t) for t in times if t)
+        head += [Moved(f"latency, {key}", was[key], now[key], "ns") for key in ("mean", "p99")]
     return Difference(
         list(_parameters(a["configuration"], b["configuration"])),
         head,

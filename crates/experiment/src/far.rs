@@ -164,7 +164,10 @@ impl Host {
             let Some(mut frames) = self.received.get(at + HEADER..end) else { break };
             while let Some((header, rest)) = frames.split_at_checked(HEADER) {
                 let (frame, rest) = rest.split_at((word(header, 8) as usize).min(rest.len()));
-                list.push((zero.saturating_add(Ps(long(header, 0))), frame.to_vec()));
+                // Receivers drop runts. They would also come before what is known of arrivals.
+                if frame.len() + FCS as usize >= FRAME_MIN as usize {
+                    list.push((zero.saturating_add(Ps(long(header, 0))), frame.to_vec()));
+                }
                 frames = rest;
             }
             self.theirs = self.theirs.max(promise);

@@ -43,6 +43,8 @@ def find(name: str, own: Own, dpdk: str = builds.DEBIAN) -> App:
     app = get(base) if known else user(Path(name), own, partial(_libraries, dpdk))
     if known and of_release:
         app = replace(instead(app, partial(older.files, name)), name=name)
+    if known and (said := own.said()):
+        raise WiretimeError(f"{said}: for a program of yours only, {app.name} is none")
     if known and own.files:
         app = instead(app, partial(beside, app, own, partial(_libraries, dpdk)))
     if dpdk == builds.DEBIAN:

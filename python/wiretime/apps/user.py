@@ -30,6 +30,15 @@ class Own:
     kernel: bool = False
     hugepages_mib: int = HUGEPAGES_MIB
 
+    def said(self) -> str:
+        """Return the option that says something of a program of the user's own, if there is one."""
+        usual = Own()
+        if self.role != usual.role:
+            return f"--role {self.role}"
+        if self.kernel:
+            return "--kernel"
+        return f"--hugepages {self.hugepages_mib}" if self.hugepages_mib != usual.hugepages_mib else ""
+
 
 def _needed(path: Path) -> list[str]:
     """Return the libraries that a program or library for the guest needs; a script needs none."""

@@ -48,7 +48,10 @@ Application = Annotated[str, typer.Argument(help="What runs in the guest: see `w
 PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
 Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
 NicName = Annotated[str | None, typer.Option(help="NIC: 8254x (one queue), 82599, connectx-6dx, connectx-7, qdma.")]
-Cores = Annotated[int | None, typer.Option(help="Cores of the application, beside one for the system.")]
+Cores = Annotated[
+    int | None,
+    typer.Option(help="Cores of the application, beside one for the system; forwarders use one a queue (--queues)."),
+]
 Queues = Annotated[int, typer.Option(help="Receive and transmit queues of each port.")]
 Seed = Annotated[int, typer.Option(help="Of the memory layout and the arrivals.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]

@@ -107,6 +107,7 @@ def build_command(
     words: Annotated[list[str] | None, typer.Argument(help="Targets and variables for make.")] = None,
 ) -> None:
     """Build a program of yours for the guest, against its own DPDK and C library."""
+    program.check(folder)
     if not program.is_there():
         notes.print("headers and libraries of the guest: 180 MB to fetch, once", highlight=False)
     for path in program.make(folder, words or ()):

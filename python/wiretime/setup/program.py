@@ -71,10 +71,17 @@ def _is_program(path: Path) -> bool:
             return False
 
 
-def make(folder: Path, words: Sequence[str] = ()) -> list[Path]:
-    """Run the Makefile in ``folder`` with these words; returns the programs that are there then, new ones first."""
+def check(folder: Path) -> None:
+    """Refuse a folder that cannot be built."""
+    if not folder.is_dir():
+        raise WiretimeError(f"{folder}: no such folder")
     if not any((folder / name).is_file() for name in MAKEFILES):
         raise WiretimeError(f"{folder}: has no Makefile")
+
+
+def make(folder: Path, words: Sequence[str] = ()) -> list[Path]:
+    """Run the Makefile in ``folder`` with these words; returns the programs that are there then, new ones first."""
+    check(folder)
     began = time.time()
     build.make(sysroot(), folder.resolve(), *words)
     found = [path for path in folder.rglob("*") if _is_program(path)]

@@ -54,7 +54,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// `length` bytes at `address` hold `object`; a receive buffer has its header before it.
+    /// `length` bytes at `address` hold `object`.
     pub fn mark(&mut self, address: u64, length: u64, object: Object) {
         let mut line = address / LINE;
         let last = address.saturating_add(length.max(1) - 1) / LINE;
@@ -66,10 +66,9 @@ impl Objects {
         }
     }
 
-    /// A receive buffer at `address`.
-    pub fn mark_buffer(&mut self, address: u64, length: u64) {
+    /// The record of a receive buffer at `address`, which stands before it.
+    pub fn mark_header(&mut self, address: u64) {
         self.mark(address.saturating_sub(HEADER), HEADER, Object::MbufHeader);
-        self.mark(address, length, Object::Payload);
     }
 
     fn at(&self, line: u64, fetch: bool) -> usize {
@@ -115,7 +114,8 @@ mod tests {
     #[test]
     fn buffers_and_their_headers() {
         let mut o = Objects::default();
-        o.mark_buffer(4096 + 128, 200);
+        o.mark_header(4096 + 128);
+        o.mark(4096 + 128, 200, Object::Payload);
         let lines: Vec<usize> = [4096 - 192, 4096 - 128, 4096 + 64, 4096 + 128, 4096 + 327, 4096 + 384]
             .iter()
             .map(|a| o.at(a / LINE, false))

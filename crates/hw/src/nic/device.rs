@@ -236,6 +236,19 @@ impl<E, G> DerefMut for Io<'_, E, G> {
     }
 }
 
+/// Bytes of a received frame that are written to a buffer.
+#[derive(Clone, Debug)]
+pub struct FramePart<'a> {
+    /// The frame.
+    pub packet: &'a Packet,
+    /// Which of its bytes.
+    pub bytes: Range<usize>,
+    /// Of the frame without its VLAN tag.
+    pub untagged: bool,
+    /// Whether they begin a buffer whose record stands before it.
+    pub header: bool,
+}
+
 impl<E, G> Io<'_, E, G> {
     fn asks(&self, purpose: Purpose) -> DmaRequester {
         DmaRequester { device: self.device, purpose }
@@ -269,19 +282,17 @@ impl<E, G> Io<'_, E, G> {
 
     /// Writes bytes of a received frame, as it is or without its VLAN tag, with zeros where it has ended (the FCS, whose
     /// value is not modelled).
-    pub fn write_frame(
-        &mut self,
-        t: Ps,
-        address: u64,
-        (packet, part, untagged): (&Packet, Range<usize>, bool),
-        purpose: Purpose,
-    ) -> (Ps, Ps) {
-        let place = (address, part.len() as u64);
+    pub fn write_frame(&mut self, t: Ps, address: u64, part: FramePart<'_>, purpose: Purpose) -> (Ps, Ps) {
+        let bytes = part.bytes;
+        let place = (address, bytes.len() as u64);
+        if part.header {
+            self.memory.objects.mark_header(address);
+        }
         let (left, visible) = self.engine.write(t, place, self.asks(purpose), self.memory, self.effects.told);
-        let frame = self.mac.frame(packet);
-        let whole = || [frame.get(part.start..part.end.min(frame.len())).unwrap_or_default(), &[]];
-        let data = if untagged { vlan::without(frame, part.clone()) } else { whole() };
-        let zeros = part.len() - data[0].len() - data[1].len();
+        let frame = self.mac.frame(part.packet);
+        let whole = || [frame.get(bytes.start..bytes.end.min(frame.len())).unwrap_or_default(), &[]];
+        let data = if part.untagged { vlan::without(frame, bytes.clone()) } else { whole() };
+        let zeros = bytes.len() - data[0].len() - data[1].len();
         (left, self.effects.writes.push_pieces((left, visible), address, (data, zeros), purpose))
     }
 }

@@ -133,6 +133,10 @@ impl Platform {
                 Invalid::new(name, value, "must be a power of two, at least 256B")
             })?;
         }
+        let second = self.iommu.second_iotlb_entries;
+        rule(second < 8 || second % 8 == 0, || {
+            Invalid::new("iommu.second_iotlb_entries", second, "must be below 8 or a multiple of its 8 ways")
+        })?;
         Ok(())
     }
 

@@ -130,7 +130,8 @@ pub struct Iommu {
     /// Translations kept next to the device (IOTLB, an SMMU's micro TLB), fully associative.
     #[schemars(range(min = 1, max = 65_536), extend("unit" = "entries"))]
     pub iotlb_entries: u32,
-    /// Translations kept in a second level behind it (an SMMU's main TLB), 8 ways; 0: there is none.
+    /// Translations kept in a second level behind it (an SMMU's main TLB), 8 ways; below 8 or a multiple of 8; 0: there is
+    /// none.
     #[schemars(range(min = 0, max = 65_536), extend("unit" = "entries"))]
     pub second_iotlb_entries: u32,
     /// Time of a look into the second level.

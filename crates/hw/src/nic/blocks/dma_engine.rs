@@ -62,7 +62,7 @@ impl DmaEngine {
         told: &mut Notices,
     ) -> (Ps, Ps) {
         match by.purpose.moves {
-            Moves::Payload => memory.objects.mark_buffer(address, bytes),
+            Moves::Payload => memory.objects.mark(address, bytes, Object::Payload),
             Moves::Completions => memory.objects.mark(address, bytes, Object::Descriptor),
             Moves::Descriptors | Moves::WriteBack => {}
         }

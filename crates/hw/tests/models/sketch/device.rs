@@ -3,7 +3,10 @@
 //! when the doorbell rings.
 
 use std::collections::VecDeque;
-use wiretime_hw::nic::{device::Io as Acts, prelude::*};
+use wiretime_hw::nic::{
+    device::{FramePart, Io as Acts},
+    prelude::*,
+};
 
 type Io<'a, G> = Acts<'a, Due, G>; // over the prelude's
 pub const QUEUES: u16 = 130;
@@ -101,9 +104,10 @@ impl Sketch {
         let Some(buffer) = q.buffers.pop_front() else { return q.starved = Some(self.fifo.drains()) };
         self.receiving = self.fifo.pop().map(|f| f.0);
         io.note(Notice::Started { id: packet.id });
-        let (now, part) = (io.now, 0..(packet.length - FCS) as usize);
+        let (now, bytes) = (io.now, 0..(packet.length - FCS) as usize);
+        let part = FramePart { packet: &packet, bytes, untagged: false, header: true };
         let by = Purpose::new(Side::Receive, queue, Moves::Payload);
-        let (left, _) = io.write_frame(now, buffer, (&packet, part, false), by);
+        let (left, _) = io.write_frame(now, buffer, part, by);
         io.at(left, Due::Received(queue, buffer));
     }
 

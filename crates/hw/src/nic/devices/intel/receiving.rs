@@ -8,7 +8,7 @@ use crate::nic::blocks::checks::{self, Checks};
 use crate::nic::blocks::completion;
 use crate::nic::blocks::fetcher::Fetch;
 use crate::nic::blocks::vlan;
-use crate::nic::device::Io;
+use crate::nic::device::{FramePart, Io};
 use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side};
 use crate::wire::{Packet, FCS};
@@ -170,11 +170,12 @@ impl<C: Controller> Intel<C> {
         let mut from = 0;
         while from < in_memory {
             let Some((_, buffer)) = q.ring.held.pop_front() else { break };
-            let part = from..in_memory.min(from + buffer_size);
-            from = part.end;
-            let (length, last) = (part.len() as u16, part.end == in_memory);
+            let bytes = from..in_memory.min(from + buffer_size);
+            from = bytes.end;
+            let (length, last) = (bytes.len() as u16, bytes.end == in_memory);
+            let part = FramePart { packet: &packet, bytes, untagged: vlan.is_some(), header: true };
             let by = purpose(steering.queue, Moves::Payload);
-            let (left, _) = io.write_frame(begin, buffer, (&packet, part, vlan.is_some()), by);
+            let (left, _) = io.write_frame(begin, buffer, part, by);
             let completion = Completion { buffer, length, last, steering, checks, vlan };
             self.receive.parts.push_back(Filled { completion, packet: packet.id });
             sent = sent.max(left);

@@ -42,7 +42,6 @@ const GENERAL: &[Field] = &[
     (533, 1, 1),         // sctr_data_cqe
     (540, 1, 1),         // eth_net_offloads
     (544, 1, 1),         // cq_oi
-    (545, 1, 1),         // cq_resize
     (546, 1, 1),         // cq_moderation
     (547, 1, 1),         // cq_period_mode_modify
     (550, 1, 1),         // cq_eq_remap

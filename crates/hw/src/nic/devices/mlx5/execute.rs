@@ -77,6 +77,14 @@ fn gone<T>(object: Option<T>) -> Status {
     }
 }
 
+/// Where a context has its state.
+fn told(state: Option<State>, output: &mut [u8]) -> Status {
+    state.map_or(Status::BadIndex, |state| {
+        place(output, 0x21, &[state.number() << 4]);
+        Status::Ok
+    })
+}
+
 fn done(result: Result<(), Refused>) -> Status {
     result.map_or_else(Status::from, |()| Status::Ok)
 }
@@ -93,6 +101,8 @@ impl Mlx5 {
         let queues = match opcode {
             op::CREATE_EQ | op::DESTROY_EQ => Some(self.eq(opcode, input, output)),
             op::CREATE_CQ | op::DESTROY_CQ | op::MODIFY_CQ => Some(self.cq(opcode, input, output)),
+            op::QUERY_SQ => Some(told(self.objects.sqs.get(of_object(input)).map(|sq| sq.state), output)),
+            op::QUERY_RQ => Some(told(self.objects.rqs.get(of_object(input)).map(|rq| rq.state), output)),
             op::CREATE_SQ | op::DESTROY_SQ | op::MODIFY_SQ => Some(self.sq(opcode, input, output, io)),
             op::CREATE_RQ | op::DESTROY_RQ | op::MODIFY_RQ => Some(self.rq(opcode, input, output, io)),
             _ => None,
@@ -206,21 +216,18 @@ impl Mlx5 {
     fn receiver_command(&mut self, opcode: u16, input: &[u8], output: &mut [u8]) -> Option<Status> {
         let o = &mut self.objects;
         Some(match opcode {
+            op::CREATE_TIR if !o.affords(Tir::ENTRIES) => Status::NoResources,
             op::CREATE_TIR => made(o.tirs.add(Tir::of(part(input, 0x20))), output),
             op::MODIFY_TIR => {
                 let Some(tir) = o.tirs.get_mut(of_object(input)) else { return Some(Status::BadIndex) };
-                let new = Tir::of(part(input, 0x20));
-                // Bit 0: large receive; 1: the table; 2: self loop; 3: the hash.
-                let mask = double(input, 0x10);
-                if mask & 2 != 0 {
-                    (tir.table, tir.queue) = (new.table, new.queue);
-                }
-                if mask & 8 != 0 {
-                    (tir.hash, tir.hashes, tir.selector) = (new.hash, new.hashes, new.selector);
-                }
+                tir.modify(double(input, 0x10), part(input, 0x20));
                 Status::Ok
             }
-            op::DESTROY_TIR => gone(o.tirs.remove(of_object(input))),
+            op::DESTROY_TIR => {
+                let tir = o.tirs.remove(of_object(input));
+                o.gives_back(tir.as_ref().map_or(0, |_| Tir::ENTRIES));
+                gone(tir)
+            }
             op::CREATE_RQT => made(o.tables.add(receivers(input)), output),
             op::MODIFY_RQT => {
                 let Some(table) = o.tables.get_mut(of_object(input)) else { return Some(Status::BadIndex) };
@@ -338,6 +345,8 @@ impl Mlx5 {
                 self.objects.gives_back(cq.as_ref().map_or(0, |cq| cq.ring.pages.count()));
                 gone(cq)
             }
+            // Another ring: not offered.
+            op::MODIFY_CQ if half(input, 6) != 0 => Status::BadParameter,
             op::MODIFY_CQ => match self.objects.cqs.get_mut(of_object(input)) {
                 Some(cq) => {
                     let select = word(input, 12);

@@ -404,7 +404,9 @@ impl Mlx5 {
         let counters = self.port.counters;
         self.port = PortRegisters::new(self.gigabits);
         self.port.counters = counters;
-        self.buffer.clear(fx.now);
+        if self.buffer.clear(fx.now) {
+            fx.note(Notice::Drained);
+        }
         for (queue, _) in (0..).zip(&self.lanes[1]).filter(|(_, sends)| sends.is_some()) {
             fx.note(Notice::Stopped { queue });
         }

@@ -242,6 +242,16 @@ impl State {
             _ => Self::Reset,
         }
     }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Reset => 0,
+            Self::Ready => 1,
+            Self::Error => 3,
+        }
+    }
 }
 
 /// A queue of events.
@@ -446,6 +456,24 @@ pub struct Tir {
 }
 
 impl Tir {
+    /// What one takes of the entries that all lists share: tables for its hash, 36 KiB.
+    pub const ENTRIES: usize = 36 * 256 * 4 / 8;
+
+    /// Takes what a mask says from another context (bit 0: large receive; 1: the table; 2: the hash; 4: self loop).
+    pub fn modify(&mut self, mask: u64, c: &[u8]) {
+        if mask & 1 << 1 != 0 {
+            // Whether there is a table stays as it is: drivers say nothing of that here.
+            match &mut self.table {
+                Some(table) => *table = number(c, 0x20),
+                None => self.queue = number(c, 0x1c),
+            }
+        }
+        if mask & 1 << 2 != 0 {
+            let (queue, table) = (self.queue, self.table);
+            *self = Self { queue, table, ..Self::of(c) };
+        }
+    }
+
     /// As a command's context has it.
     #[must_use]
     pub fn of(c: &[u8]) -> Self {
@@ -595,6 +623,7 @@ pub fn count_of(record: &[u8; 4]) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::place;
     use super::*;
 
     #[test]
@@ -604,6 +633,32 @@ mod tests {
         assert_eq!((n.remove(17), n.remove(17), n.get(17)), (Some('b'), None, None));
         assert_eq!((n.add('d'), n.get(0), n.get(99)), (Some(17), None, None));
         assert_eq!(n.iter().map(|(i, _)| i).collect::<Vec<_>>(), [16, 17, 18]);
+    }
+
+    /// As drivers write it: of what is not to change the context says nothing.
+    #[test]
+    fn a_receiver_changes_as_the_mask_says() {
+        let mut c = vec![0; 0x54];
+        place(&mut c, 4, &[1 << 4]);
+        place(&mut c, 0x20, &7u32.to_be_bytes());
+        let mut tir = Tir::of(&c);
+        assert_eq!((tir.table, tir.hashes, tir.selector), (Some(7), false, 0));
+        let mut other = vec![0; 0x54];
+        place(&mut other, 0x20, &9u32.to_be_bytes());
+        tir.modify(2, &other);
+        assert_eq!(tir.table, Some(9));
+        // An exclusive or, symmetric, of addresses.
+        place(&mut other, 0x20, &[1 << 7, 0, 0, 0, 1 << 4]);
+        place(&mut other, 0x50, &(SOURCE | DESTINATION).to_be_bytes());
+        tir.modify(8 | 16, &other);
+        assert!(!tir.hashes, "others' bits");
+        tir.modify(4, &other);
+        assert!(tir.hashes && tir.xor && tir.symmetric);
+        assert_eq!((tir.table, tir.selector), (Some(9), SOURCE | DESTINATION));
+        let mut direct = Tir::of(&[0; 0x54]);
+        place(&mut other, 0x1c, &5u32.to_be_bytes());
+        direct.modify(2, &other);
+        assert_eq!((direct.table, direct.queue), (None, 5));
     }
 
     fn list(pages: &[u64]) -> Vec<u8> {

@@ -18,7 +18,7 @@ use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::vlan;
-use crate::nic::device::Io;
+use crate::nic::device::{FramePart, Io};
 use crate::nic::notice::{Notice, Refusal};
 use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use crate::wire::{Packet, FCS};
@@ -121,6 +121,11 @@ impl Mlx5 {
         let length = u64::from(packet.length);
         let class = class_of(f);
         self.port.counters.received.count(class, length);
+        if length > self.port.mtu.into() {
+            self.port.counters.oversize += 1;
+            io.note(Notice::Filtered(*packet));
+            return false;
+        }
         let Some((table, stored)) = self.receiver(packet, f) else {
             self.steered_nowhere += 1;
             io.note(Notice::Filtered(*packet));
@@ -134,7 +139,7 @@ impl Mlx5 {
             self.buffer.refuse();
             self.port.counters.discarded += 1;
             let culprit = self.buffer.front().map_or(stored.queue, |s| s.queue);
-            let ring = self.objects.rqs.get(culprit).map_or(0, |rq| rq.ring.entries());
+            let ring = self.objects.rqs.get(culprit).map_or(0, Rq::buffers);
             let why = Refusal { culprit: self.lane_of(culprit), fifo: true, ring, ..Refusal::default() };
             io.note(Notice::Refused { packet: *packet, queue: lane, why });
             return false;
@@ -187,8 +192,7 @@ impl Mlx5 {
         if let Some(rq) = self.objects.rqs.get(stored.queue) {
             *self.out_of_buffer.entry(rq.counter).or_default() += 1;
             let fifo = !self.buffer.has_room(packet.length.into());
-            let why =
-                Refusal { culprit: queue, fifo, starved: true, empty: true, ring: rq.ring.entries(), stored: true };
+            let why = Refusal { culprit: queue, fifo, starved: true, empty: true, ring: rq.buffers(), stored: true };
             io.note(Notice::Refused { packet, queue, why });
         }
         self.release(now, packet.length, io);
@@ -365,6 +369,7 @@ impl Mlx5 {
             None => return self.does_not_fit(stored, length, posted.index, io),
         };
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
+        let header = !matches!(rq.kind, Kind::Striding { .. });
         self.buffer.pop();
         if !self.scatter(&posted, spot.from, length) {
             self.receive_error(now, number, spot.counter, io);
@@ -377,10 +382,14 @@ impl Mlx5 {
         let begin = now + self.packet_latency;
         let (mut left, mut done) = (begin, 0);
         for &(address, bytes) in &self.pieces {
-            let part = done..done + bytes as usize;
-            done = part.end;
-            let (last, _) =
-                io.write_frame(begin, address, (&stored.packet, part, vlan.is_some()), purpose(Moves::Payload));
+            let part = FramePart {
+                packet: &stored.packet,
+                bytes: done..done + bytes as usize,
+                untagged: vlan.is_some(),
+                header,
+            };
+            done = part.bytes.end;
+            let (last, _) = io.write_frame(begin, address, part, purpose(Moves::Payload));
             left = left.max(last);
         }
         let buffer = self.pieces.first().map_or(0, |p| p.0);
@@ -471,6 +480,11 @@ struct Spot {
 }
 
 impl Rq {
+    /// Packets that its ring has room for: of a striding queue at most.
+    fn buffers(&self) -> u32 {
+        self.ring.entries().saturating_mul(if let Kind::Striding { strides, .. } = self.kind { strides } else { 1 })
+    }
+
     /// Bytes of a packet that are written.
     fn in_memory(&self, packet: &Packet, untagged: bool) -> u32 {
         let left_out = if self.keeps_fcs { 0 } else { FCS } + if untagged { vlan::BYTES } else { 0 };

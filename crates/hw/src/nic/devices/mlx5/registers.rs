@@ -69,13 +69,16 @@ pub struct PortCounters {
     pub taken: Traffic,
     /// Refused for want of room in the packet buffer.
     pub discarded: u64,
+    /// Longer than the port's MTU.
+    pub oversize: u64,
 }
 
 /// See the module.
 pub struct PortRegisters {
     /// Extended link modes (one bit), and the same in the older table.
     modes: (u32, u32),
-    mtu: u16,
+    /// Longest frame, FCS included.
+    pub mtu: u16,
     admin: u8,
     kept: BTreeMap<u16, Vec<u8>>,
     pub counters: PortCounters,
@@ -159,6 +162,7 @@ impl PortRegisters {
                 (0x38, out[BROADCAST]),
                 (0x40, to_us[MULTICAST]),
                 (0x48, to_us[BROADCAST]),
+                (0x60, c.oversize),
             ],
             // RFC 2863
             1 => &[

@@ -9,7 +9,7 @@ use super::completions::{Entry, Follows};
 use super::ring::Fetch;
 use super::{Due, Qdma, Status};
 use crate::memory::GuestMemory;
-use crate::nic::device::Io;
+use crate::nic::device::{FramePart, Io};
 use crate::nic::notice::{Notice, Refusal};
 use crate::nic::pages::SharedRegisters;
 use crate::requester::{Moves, Purpose, Side};
@@ -196,8 +196,9 @@ impl<S: SharedRegisters> Qdma<S> {
             io.tell(t, Notice::Started { id: packet.id });
         }
         let through = self.requester.take(t, piece.into());
-        let part = w.done as usize..(w.done + piece) as usize;
-        let (left, _) = io.write_frame(through, address, (&packet, part, false), purpose(queue, Moves::Payload));
+        let bytes = w.done as usize..(w.done + piece) as usize;
+        let part = FramePart { packet: &packet, header: bytes.start == 0, bytes, untagged: false };
+        let (left, _) = io.write_frame(through, address, part, purpose(queue, Moves::Payload));
         self.requester.leaves(left);
         w.done += piece;
         w.filled += piece;

@@ -592,7 +592,9 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         self.on.clear();
         self.waiting = 0;
         (0..self.c2h.len() as u16).for_each(|queue| self.generator.forget(queue));
-        self.buffer.clear(fx.now);
+        if self.buffer.clear(fx.now) {
+            fx.note(Notice::Drained);
+        }
         if let Some((packet, _)) = self.generated.take() {
             fx.note(Notice::Filtered(packet));
         }
