@@ -309,7 +309,8 @@ fn starved_queues(run: &Experiment, a: &Snapshot, b: &Snapshot) -> Vec<String> {
             let flows = &run.settings.load.flows;
             format!(
                 "queues: {starved} of {} that are polled at port {n} got less than a quarter of their share of {total} \
-                 frames: {} flows differ in what RSS does not hash, or are too few (--flow-vary both, --flows 1024)",
+                 frames: {} flows differ in what RSS does not hash, or are too few (--flow-vary both, --flows 1024), or \
+                 rules direct them",
                 frames.len(),
                 flows.count
             )
