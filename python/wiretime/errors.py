@@ -41,5 +41,5 @@ def unknown(what: str, found: str, known: Iterable[str]) -> WiretimeError:
     near = difflib.get_close_matches(found, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     if len(known) < (FEW if near else MANY):
-        hint += f"; known: {', '.join(known)}"
+        hint += f"{'' if near else ';'} known: {', '.join(known)}"
     return WiretimeError(f"unknown {what} {found!r}{hint}")

@@ -152,9 +152,7 @@ def rate(option: str, text: str, link: Mapping[str, Any], length: Fraction) -> i
             return int(bits)
         bits_a_second = _native.parse_rate(number)
     except ValueError as e:
-        raise WiretimeError(
-            f"{option} {text}: {e} (also packets a second, 10Mpps, or a share of the line, 50%)"
-        ) from None
+        raise WiretimeError(f"{option}: {e} (also packets a second, 10Mpps, or a share of the line, 50%)") from None
     if bits_a_second > line:
         raise WiretimeError(
             f"{option} {text}: above the link's {link['rate']} (--set link.rate={text}), which carries {says}"
