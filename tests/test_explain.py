@@ -74,7 +74,7 @@ def test_what_was_never_answered_is_lost(overloaded: Path) -> None:
     said = explain.sentences(result)
     assert "answered" in said[0] and said[0].endswith("; 20 % of the packets were lost.")
     assert said[1].startswith("Of the losses 50 % are CoreDrop")
-    assert said[2].startswith("25 % of the losses are frames that the NIC refused")
+    assert said[2].startswith("25 % of the losses are frames that the NIC did not take: by a rule")
     assert said[3].startswith("25 % of the losses are requests that reached software and were not answered")
 
 

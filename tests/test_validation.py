@@ -216,7 +216,7 @@ def test_what_is_not_there_is_said() -> None:
 
 
 def test_a_selection_that_names_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WiretimeError, match=r"unknown value .65.; did you mean 64"):
+    with pytest.raises(WiretimeError, match=r"unknown value .65.; known: 64, 128"):
         execute.narrowed({"axes": {"packet_size": [64, 128]}}, {"packet_size": [65]}, "q")
     done = wiretime("validate", "--only", "fig99", "--out", str(tmp_path))
     assert done.returncode == 2 and "--only: unknown figure or study 'fig99'; did you mean fig9?" in done.stderr

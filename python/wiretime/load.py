@@ -255,7 +255,8 @@ def packets_text(packets: float) -> str:
 
 
 def _scaled(value: float, units: Sequence[tuple[float, float, str]]) -> str:
-    unit, name = next(((unit, name) for least, unit, name in units if value >= least), units[0][1:])
+    # Nothing is nothing of the usual unit.
+    unit, name = next(((unit, name) for least, unit, name in units if value >= least or not value), units[0][1:])
     return f"{value / unit:.2f} {name}"
 
 

@@ -39,6 +39,15 @@ fn what_is_not_too_much_is_forwarded() {
     }
 }
 
+/// Up to what a buffer holds: the driver has the port let longer ones through.
+#[test]
+fn long_packets_come_through() {
+    for size in [1518, 1519, 2048] {
+        let result = run(&platform("neoverse-v2", 1), &load("10Gbps", size, 1), &model()).unwrap();
+        assert_eq!(result["cohort"]["offered"], result["cohort"]["forwarded"], "{size} B");
+    }
+}
+
 #[test]
 fn the_same_bytes_each_time() {
     let (p, s) = (platform("neoverse-v2", 2), load("40Gbps", 128, 2));

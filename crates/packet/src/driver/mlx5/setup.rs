@@ -9,6 +9,7 @@ use crate::cpu::Host;
 use crate::driver::{Arena, RING_BYTES};
 use crate::memory::HostMemory;
 use wiretime_base::{Invalid, Ps};
+use wiretime_hw::nic::blocks::vlan;
 use wiretime_hw::nic::Place;
 
 /// The key that DPDK's mlx5 gives to receive-side scaling unless it is told another.
@@ -39,6 +40,9 @@ const LIST: usize = 0x110;
 /// Contexts of queues, of the rings in them.
 const CONTEXT: usize = 0x20;
 const WORK: usize = 0x50;
+/// The register of the longest frame, VLAN tag and FCS included, and what it says at first.
+const PMTU: u32 = 0x5003;
+const MTU: u32 = 1522;
 /// A queue is made ready.
 const READY: u32 = 1 << 20;
 /// Some user's, not the kernel's.
@@ -106,6 +110,15 @@ impl Firmware<'_> {
             input[at..at + 4].copy_from_slice(&word.to_be_bytes());
         }
         self.command(&input)
+    }
+
+    /// Sets the port's MTU (register PMTU) where packets may be longer than it lets through from power-on.
+    fn admit(&mut self, longest: u32) -> Result<(), Invalid> {
+        let mtu = longest + vlan::BYTES;
+        if mtu > MTU {
+            self.make(LIST, &[(0, 0x0805 << 16), (8, PMTU), (0x18, mtu << 16)])?;
+        }
+        Ok(())
     }
 
     /// The same with a list of the pages of so many bytes.
@@ -230,6 +243,7 @@ pub fn set_up(
     let Some(&(_, first)) = queues.first() else { return Ok(()) };
     let mut f = Firmware { host, memory, port, at: first.ring(4), now: Ps::ZERO };
     f.start();
+    f.admit(longest)?;
     // All physical memory; its low byte is 0.
     let key = f.make(LIST, &[(0, 0x0200 << 16 | USER), (0x1c, 1 << 31)])? << 8;
     let transport = f.make(LIST, &[(0, 0x0912 << 16 | USER)])?;
