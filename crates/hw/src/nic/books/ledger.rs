@@ -152,22 +152,26 @@ impl Ledger {
         self.fate(id).is_none_or(Fate::is_final)
     }
 
-    /// Packet `id` moves from one fate to the next.
-    pub fn moves(&mut self, id: u64, from: Fate, to: Fate) {
+    /// Packet `id` moves from one fate to the next; false, and a violation, where it is not at the first.
+    pub fn moves(&mut self, id: u64, from: Fate, to: Fate) -> bool {
         let (index, number) = split(id);
-        let Some(book) = self.books.get_mut(index) else { return self.violation(format!("packet {id:#x} of no port")) };
+        let Some(book) = self.books.get_mut(index) else {
+            self.violation(format!("packet {id:#x} of no port"));
+            return false;
+        };
         let found = match book.record(number) {
             Some(r) if r.fate == from => {
                 book.change(number, |r| r.fate = to);
                 book.settle();
                 self.taken += u64::from(from == Fate::Held && !is_answer(id));
-                return;
+                return true;
             }
             Some(r) => format!("is {:?}", r.fate),
             None => "is settled or unknown".into(),
         };
         book.settle();
         self.violation(format!("packet {id:#x} should go from {from:?} to {to:?} but {found}"));
+        false
     }
 
     /// Packet `id` was put into the buffer at `address`.
@@ -227,10 +231,11 @@ impl Ledger {
     /// A frame reached a sink: `carried` is what its buffer said, `probe` what its bytes say. Returns the port whose
     /// load had the packet.
     pub fn returned(&mut self, carried: Option<u64>, probe: Option<u64>) -> Option<usize> {
-        match (carried, probe) {
+        let moved = match (carried, probe) {
             (Some(a), Some(b)) if a == b => self.moves(a, Fate::InTx, Fate::Forwarded),
             (Some(a), other) => {
                 self.violation(format!("buffer says packet {a:#x} was sent, its bytes say {other:x?}"));
+                false
             }
             (None, Some(b)) => {
                 let handed_over = self.nameless > 0;
@@ -241,13 +246,14 @@ impl Ledger {
                 }
                 // An answer made by the host, whose buffer may or may not be posted again yet.
                 let from = self.fate(b).filter(|&f| f == Fate::Held).unwrap_or(Fate::Consumed);
-                self.moves(b, from, Fate::Forwarded);
+                self.moves(b, from, Fate::Forwarded)
             }
-            (None, None) => {}
-        }
+            (None, None) => false,
+        };
+        // What no packet can be is a violation, and none that came back.
         carried
             .or(probe)
-            .filter(|&id| !is_answer(id))
+            .filter(|&id| moved && !is_answer(id))
             .map(|id| split(id).0)
             .filter(|&b| b < self.books.len())
             .map(|b| b / 2)

@@ -257,7 +257,9 @@ impl Books {
                 let from = if why.stored { Fate::InFifo } else { Fate::Offered };
                 self.ledger.moves(packet.id, from, fate(class));
             }
-            Notice::Lost { id } => self.ledger.moves(id, Fate::InFifo, Fate::Reset),
+            Notice::Lost { id } => {
+                self.ledger.moves(id, Fate::InFifo, Fate::Reset);
+            }
             Notice::Started { id } => self.journeys.passes(id, Point::Started, t),
             Notice::Delivered { id, queue, buffer } => {
                 self.ledger.delivered(id, buffer);
