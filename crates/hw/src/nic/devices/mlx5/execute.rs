@@ -77,7 +77,7 @@ fn gone<T>(object: Option<T>) -> Status {
     }
 }
 
-/// Where a context has its state.
+/// Answers with the state of a queue, where its context has it.
 fn told(state: Option<State>, output: &mut [u8]) -> Status {
     state.map_or(Status::BadIndex, |state| {
         place(output, 0x21, &[state.number() << 4]);
