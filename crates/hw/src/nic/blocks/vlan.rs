@@ -10,6 +10,12 @@ pub const BYTES: u32 = 4;
 const AT: usize = 12;
 const TYPE: [u8; 2] = [0x81, 0];
 
+/// Bytes that a tag adds to a frame, where it has one.
+#[must_use]
+pub fn bytes(tagged: bool) -> u32 {
+    u32::from(tagged) * BYTES
+}
+
 /// The tag (priority, whether it may be dropped, identifier) of a frame that has one.
 #[must_use]
 pub fn of(frame: &[u8]) -> Option<u16> {

@@ -106,7 +106,7 @@ impl<C: Controller> Intel<C> {
             let ring = self.registers.ring(Side::Receive, queue);
             let buffer_size = self.registers.buffer_size(queue).max(1);
             let fcs = if self.registers.strips_crc() { FCS } else { 0 };
-            let in_memory = packet.length.saturating_sub(fcs + if vlan.is_some() { vlan::BYTES } else { 0 });
+            let in_memory = packet.length.saturating_sub(fcs + vlan::bytes(vlan.is_some()));
             let needed = in_memory.div_ceil(buffer_size) as usize;
             self.fetch_receive_descriptors(t, queue, needed as u32, io);
             let q = &mut self.receive.queues[usize::from(queue)];

@@ -364,9 +364,8 @@ impl Mlx5 {
         let Some(&posted) = rq.held.front() else { return };
         let vlan = stored.vlan.filter(|_| rq.strips);
         let length = rq.in_memory(&stored.packet, vlan.is_some());
-        let spot = match rq.place(&posted, length) {
-            Some(spot) => spot,
-            None => return self.does_not_fit(stored, length, posted.index, io),
+        let Some(spot) = rq.place(&posted, length) else {
+            return self.does_not_fit(stored, length, posted.index, io);
         };
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         let header = !matches!(rq.kind, Kind::Striding { .. });
@@ -487,7 +486,7 @@ impl Rq {
 
     /// Bytes of a packet that are written.
     fn in_memory(&self, packet: &Packet, untagged: bool) -> u32 {
-        let left_out = if self.keeps_fcs { 0 } else { FCS } + if untagged { vlan::BYTES } else { 0 };
+        let left_out = if self.keeps_fcs { 0 } else { FCS } + vlan::bytes(untagged);
         packet.length.saturating_sub(left_out)
     }
 

@@ -6,7 +6,8 @@ use super::super::descriptors::{buffer, half, word, Data, Tx, TxDescriptor};
 use crate::nic::blocks::checks::L3;
 use crate::nic::blocks::offload::{Context, Tag, Wants};
 
-/// Receive status (byte 12): descriptor done, end of packet, ignore checksum, a VLAN tag was taken off, TCP/UDP checked, IP checked.
+/// Receive status (byte 12): descriptor done, end of packet, ignore checksum, a VLAN tag was taken off, TCP/UDP checked, IP
+/// checked.
 const RX_DD: u8 = 1;
 const RX_EOP: u8 = 2;
 const RX_IXSM: u8 = 4;

@@ -290,7 +290,7 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn accepts(&self, destination: &[u8; 6], length: u32, tagged: bool) -> Acceptance {
         let longest = if self.word(reg::HLREG0) & 4 != 0 { self.word(reg::MAXFRS) >> 16 } else { 1518 };
         // A VLAN tag comes on top (data sheet, MAXFRS).
-        if length > longest + if tagged { vlan::BYTES } else { 0 } {
+        if length > longest + vlan::bytes(tagged) {
             return Acceptance::TooLong;
         }
         let fctrl = self.word(reg::FCTRL);
