@@ -1,7 +1,7 @@
 //! A ConnectX against a driver that does anything (chaos/connectx.rs). No panic; and where it is driven as it should be, it
 //! works.
 
-use super::chaos::connectx::{drive, usual, Host, BUFFERS, COMMANDS, EQ, LOG, OUTPUT, RECEIVE_CQ, SEND_CQ, SQ};
+use super::chaos::connectx::{drive, usual, Host, BUFFERS, COMMANDS, EQ, LOG, OUTPUT, RECEIVE_CQ, RQ, SEND_CQ, SQ};
 use super::chaos::{platform, seeds, Random, MAC};
 use wiretime_base::Ps;
 use wiretime_hw::nic::Place;
@@ -66,6 +66,118 @@ fn send_all(h: &mut Host, (key, sq): (u32, u32), length: u32) {
     }
     h.post(1, 1 << LOG);
     h.ring(0x800, &[last << 8 | 0x0a, sq << 8 | 3]);
+}
+
+/// Kind, syndrome and number of the request of a completion; of one that is no error no syndrome.
+fn completion(h: &Host, ring: u64, slot: u64) -> (u8, u8, u32) {
+    let at = ring + 64 * slot;
+    let kind = h.ram.bytes[at as usize + 63] >> 4;
+    let syndrome = if kind >= 13 { h.ram.bytes[at as usize + 0x37] } else { 0 };
+    (kind, syndrome, h.word(at + 0x3c) >> 16)
+}
+
+/// Changes the state of a queue by this command: 0 reset, 1 ready, 3 error.
+fn turn(h: &mut Host, opcode: u32, number: u32, state: u32) {
+    assert_eq!(h.command(&Host::of(&[(0, opcode << 16), (8, number), (0x20, state << 20)], 0x110)).0, 0);
+}
+
+/// As a driver waits for it before it resets the queue: in order, one for each request, and those that come late too.
+#[test]
+fn all_requests_of_a_send_queue_in_error_complete() {
+    const MODIFY_SQ: u32 = 0x905;
+    let mut h = Host::new(platform(), 1, "1Gbps");
+    let (key, sq, _) = h.set_up();
+    let request = |h: &mut Host, n: u32, opcode: u32, keys: &[u32]| {
+        let units = 2 + keys.len() as u32;
+        let head = [n << 8 | opcode, sq << 8 | units, 0, 0, 0, 0, 0, 0];
+        let segments = keys.iter().flat_map(|&key| [60, key, 0, BUFFERS as u32]);
+        for (i, word) in (0..).zip(head.into_iter().chain(segments)) {
+            h.put(SQ + u64::from(64 * n + 4 * i), &word.to_be_bytes());
+        }
+    };
+    // None asks for a completion. The second's second packet lies in no key, its third in one.
+    request(&mut h, 0, 0x0a, &[key]);
+    request(&mut h, 1, 0x29, &[key, key + 1]);
+    request(&mut h, 2, 0x0a, &[key]);
+    request(&mut h, 3, 0, &[]);
+    h.post(1, 4);
+    h.ring(0x800, &[3 << 8, sq << 8 | 2]);
+    h.pass(Ps::from_us(5));
+    assert_eq!(h.stats().transmit.frames, 2, "what was before it");
+    let told = |h: &Host, n| completion(h, SEND_CQ, n);
+    assert_eq!([0, 1, 2].map(|n| told(&h, n)), [(13, 4, 1), (13, 5, 2), (13, 5, 3)]);
+    assert_eq!(h.word(SEND_CQ + 0x38), 0x29 << 24 | sq, "what was asked for, and of which queue");
+    request(&mut h, 4, 0x0a, &[key]);
+    h.post(1, 1);
+    h.ring(0x900, &[4 << 8 | 0x0a, sq << 8 | 3]);
+    h.pass(Ps::from_us(5));
+    assert_eq!((told(&h, 3), h.stats().transmit.frames), ((13, 5, 4), 2));
+    // Reset and made ready it sends again.
+    let again = |h: &mut Host| {
+        turn(h, MODIFY_SQ, sq, 0);
+        turn(h, MODIFY_SQ, sq, 1);
+        h.posted[1] = 0;
+    };
+    again(&mut h);
+    send_all(&mut h, (key, sq), 60);
+    h.pass(Ps::from_us(20));
+    assert_eq!(h.stats().transmit.frames, 2 + (1 << LOG));
+    // A request of no kind is an error in its turn.
+    again(&mut h);
+    request(&mut h, 0, 0x0a, &[key]);
+    request(&mut h, 1, 0x3f, &[key]);
+    h.post(1, 2);
+    h.ring(0x800, &[1 << 8 | 0x3f, sq << 8 | 3]);
+    h.pass(Ps::from_us(5));
+    assert_eq!((told(&h, 4), h.stats().transmit.frames), ((13, 2, 1), 3 + (1 << LOG)));
+    // A driver that puts the queue in error itself hears of what it had posted.
+    again(&mut h);
+    send_all(&mut h, (key, sq), 1514);
+    h.pass(Ps::from_ns(700));
+    let before = h.stats().transmit.frames;
+    turn(&mut h, MODIFY_SQ, sq, 3);
+    h.pass(Ps::from_us(100));
+    let sent = h.stats().transmit.frames - before;
+    assert!(sent < 1 << LOG, "{sent}");
+    let last = (5 + (1 << LOG) - 1) % (1 << LOG);
+    assert_eq!(told(&h, last), (13, 5, (1 << LOG) - 1));
+    assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
+}
+
+#[test]
+fn all_requests_of_a_receive_queue_in_error_complete() {
+    const MODIFY_RQ: u32 = 0x909;
+    for by_a_command in [false, true] {
+        let mut h = Host::new(platform(), 1, "1Gbps");
+        let (key, _, _) = h.set_up();
+        if !by_a_command {
+            h.put(RQ + 16 + 4, &(key + 1).to_be_bytes());
+        }
+        h.post(0, 1 << LOG);
+        h.port.start_traffic(h.now, &mut h.books);
+        while h.stats().receive.delivered == 0 {
+            h.pass(Ps::from_ns(100));
+        }
+        if by_a_command {
+            turn(&mut h, MODIFY_RQ, 0x100, 3);
+        }
+        h.pass(Ps::from_us(20));
+        assert_eq!(h.stats().receive.delivered, 1);
+        let told: Vec<_> = (0..1 << LOG).map(|n| completion(&h, RECEIVE_CQ, n)).collect();
+        let mut wanted: Vec<_> = (0..1 << LOG).map(|n| (14, 5, n)).collect();
+        wanted[0] = (2, 0, 0);
+        if !by_a_command {
+            wanted[1].1 = 4;
+        }
+        assert_eq!(told, wanted);
+        // Reset and made ready it receives again.
+        h.put(RQ + 16 + 4, &key.to_be_bytes());
+        turn(&mut h, MODIFY_RQ, 0x100, 0);
+        turn(&mut h, MODIFY_RQ, 0x100, 1);
+        h.pass(Ps::from_us(20));
+        assert_eq!(h.stats().receive.delivered, 1 + (1 << LOG));
+        assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
+    }
 }
 
 /// What had been sent leaves, but its room in the buffer is the new life's.

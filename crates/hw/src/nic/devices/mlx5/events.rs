@@ -3,7 +3,7 @@
 //! Left out: overrun of a queue whose software is too slow (entries are overwritten), solicited events.
 
 use super::fields::place;
-use super::objects::State;
+use super::objects::{Kind, State};
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
@@ -19,8 +19,10 @@ pub const SENT: u8 = 0;
 pub const RECEIVED: u8 = 2;
 pub const SEND_ERROR: u8 = 13;
 pub const RECEIVE_ERROR: u8 = 14;
-/// Syndromes of errors: a segment lies in no key; the queue is in the error state.
+/// Syndromes of errors: a request makes no sense; a segment lies in no key; the queue is in the error state.
+pub const BAD_REQUEST: u8 = 0x02;
 pub const LOCAL_PROTECTION: u8 = 0x04;
+pub const FLUSHED: u8 = 0x05;
 
 /// Types of events.
 pub const COMPLETION_EVENT: u8 = 0;
@@ -152,20 +154,40 @@ impl Mlx5 {
         }
     }
 
-    /// A send queue has met an error: software hears of it, and nothing is sent any more.
-    pub(super) fn send_error<G: GuestMemory>(&mut self, t: Ps, number: u32, counter: u16, io: &mut Io<'_, Due, G>) {
-        let Some(sq) = self.objects.sqs.get_mut(number) else { return };
-        sq.state = State::Error;
-        let cq = sq.cq;
-        self.error(t, cq, (SEND_ERROR, number, counter), io);
+    /// A request of a send queue has failed, or has been given up: software hears of it.
+    pub(super) fn send_error<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        number: u32,
+        (counter, opcode): (u16, u8),
+        syndrome: u8,
+        io: &mut Io<'_, Due, G>,
+    ) {
+        let Some(sq) = self.objects.sqs.get(number) else { return };
+        let (cq, of) = (sq.cq, u32::from(opcode) << 24 | number);
+        self.error(t, cq, (SEND_ERROR, of, counter), syndrome, io);
     }
 
-    /// The same of a receive queue.
+    /// A receive queue has met an error: software hears of it and of each request that is outstanding, and nothing is received
+    /// any more.
     pub(super) fn receive_error<G: GuestMemory>(&mut self, t: Ps, number: u32, counter: u16, io: &mut Io<'_, Due, G>) {
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
         rq.state = State::Error;
         let cq = rq.cq;
-        self.error(t, cq, (RECEIVE_ERROR, number, counter), io);
+        self.error(t, cq, (RECEIVE_ERROR, number, counter), LOCAL_PROTECTION, io);
+        self.flush_requests(number, io);
+    }
+
+    /// Requests of a receive queue in error that are here complete, given up; the rest of them is read.
+    pub(super) fn flush_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
+        let now = io.now;
+        while let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.state == State::Error) {
+            let Some((index, counter)) = rq.held.front().map(|front| (front.index, rq.taken)) else { break };
+            let (cq, counter) = (rq.cq, if rq.kind == Kind::Cyclic { counter } else { index });
+            rq.finish();
+            self.error(now, cq, (RECEIVE_ERROR, number, counter), FLUSHED, io);
+        }
+        self.fetch_requests(number, io);
     }
 
     fn error<G: GuestMemory>(
@@ -173,14 +195,15 @@ impl Mlx5 {
         t: Ps,
         cq: u32,
         (code, number, counter): (u8, u32, u16),
+        syndrome: u8,
         io: &mut Io<'_, Due, G>,
     ) {
         let mut entry = [0; ENTRY];
-        entry[0x37] = LOCAL_PROTECTION;
+        entry[0x37] = syndrome;
         place(&mut entry, 0x38, &number.to_be_bytes());
         place(&mut entry, 0x3c, &counter.to_be_bytes());
         entry[ENTRY - 1] = code << 4;
-        self.faults += 1;
+        self.faults += u64::from(syndrome != FLUSHED);
         self.complete(t, cq, &mut entry, own(Moves::Completions), io);
     }
 

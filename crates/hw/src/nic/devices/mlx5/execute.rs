@@ -407,7 +407,11 @@ impl Mlx5 {
             op::MODIFY_SQ => match self.objects.sqs.get_mut(number) {
                 Some(sq) => {
                     sq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
-                    if sq.state != State::Ready {
+                    if sq.state == State::Error {
+                        // What is outstanding completes, given up.
+                        self.fetch_work(number, io);
+                        self.ask_payload(io);
+                    } else if sq.state == State::Reset {
                         let epoch = sq.epoch.wrapping_add(1);
                         let ring = std::mem::take(&mut sq.ring);
                         let (state, cq, user, lane) = (sq.state, sq.cq, sq.user, sq.lane);
@@ -465,7 +469,11 @@ impl Mlx5 {
                 }
                 match rq.state {
                     State::Ready => self.look_for_requests(number, io),
-                    _ => {
+                    State::Error => {
+                        self.flush_requests(number, io);
+                        self.receive_later(io);
+                    }
+                    State::Reset => {
                         let epoch = rq.epoch.wrapping_add(1);
                         *rq = Rq {
                             state: rq.state,

@@ -417,6 +417,8 @@ pub struct Sq {
     pub here_by: Ps,
     /// Packets of requests that are here.
     pub work: VecDeque<super::send::Work>,
+    /// The request that put it in error has more packets.
+    pub failing: bool,
     /// When the last doorbell came, and from when on another packet can be taken.
     pub rung: Ps,
     pub ready: Ps,

@@ -214,7 +214,7 @@ impl Mlx5 {
     /// The record of a queue's requests is read.
     pub(super) fn look_for_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
         let now = io.now;
-        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| !rq.looking && rq.state == State::Ready) else {
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| !rq.looking && rq.state != State::Reset) else {
             return;
         };
         rq.looking = true;
@@ -242,7 +242,7 @@ impl Mlx5 {
             if let Some(queue) = rq.lane {
                 io.tell(now, Notice::Replenished { queue, count: new.into(), available });
             }
-        } else if rq.posted == 0 && rq.taken == 0 && rq.ring.log > 0 {
+        } else if rq.posted == 0 && rq.taken == 0 && rq.ring.log > 0 && rq.state == State::Ready {
             // Nothing has ever been posted: its driver is about to.
             io.at(now + FIRST_LOOKS, Due::LookAgain { queue: number, epoch });
         }
@@ -254,7 +254,7 @@ impl Mlx5 {
     pub(super) fn fetch_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
         let now = io.now;
         let ahead = self.requests_ahead;
-        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.state == State::Ready) else { return };
+        let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.state != State::Reset) else { return };
         let here = rq.held.len() as u16 + rq.fetching;
         if here > ahead / 2 {
             return;
@@ -276,8 +276,10 @@ impl Mlx5 {
         let count = if linked { 1 } else { u32::from(posted.min(ahead - here)).min(to_end).min(of_page) };
         let Some(address) = rq.ring.entry(first) else {
             let next = rq.taken;
-            self.receive_error(now, number, next, io);
-            self.receive_later(io);
+            if rq.state == State::Ready {
+                self.receive_error(now, number, next, io);
+                self.receive_later(io);
+            }
             return;
         };
         rq.fetching += count as u16;
@@ -316,7 +318,11 @@ impl Mlx5 {
                 rq.held.push_back(posted);
             }
         }
-        self.fetch_requests(number, io);
+        if self.objects.rqs.get(number).is_some_and(|rq| rq.state == State::Error) {
+            self.flush_requests(number, io);
+        } else {
+            self.fetch_requests(number, io);
+        }
         self.receive(io);
     }
 
@@ -517,7 +523,7 @@ impl Rq {
     }
 
     /// The request at the front is used up.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         (self.used, self.taken) = (0, self.taken.wrapping_add(1));
         self.held.pop_front();
     }

@@ -1,11 +1,12 @@
 //! Sending: a doorbell says how far a queue has been filled; requests are read in blocks of 64 bytes, several a read; what
 //! they point to is read, packets in flight being limited by card and packet rate by queue; frames are completed (checksums,
-//! segments) and go to the wire; where a request wants it a completion follows.
+//! segments) and go to the wire; where a request wants it a completion follows. A request that cannot be done puts its queue
+//! in the error state: it and all behind it complete with an error each, in order, until the driver resets the queue.
 //!
 //! Left out: requests written whole to the doorbell page (BlueFlame), rate limits, inner headers, copies back to
 //! the host.
 
-use super::events::{ENTRY, SENT};
+use super::events::{BAD_REQUEST, ENTRY, FLUSHED, LOCAL_PROTECTION, SENT};
 use super::fields::{double, half, place, word};
 use super::objects::{count_of, Mkey, Segment, Sq, State, Translation};
 use super::registers::class_of;
@@ -37,6 +38,17 @@ const INSERTS_TAG: u16 = 1 << 15;
 const SUM_L3: u8 = 0x40;
 const SUM_L4: u8 = 0x80;
 
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Outcome {
+    #[default]
+    Sent,
+    /// There is nothing to send: only its completion waits for those before it.
+    Nothing,
+    /// It completes with this syndrome.
+    Fails(u8),
+}
+
 /// A packet on its way: what is known of it before its payload is here.
 #[derive(Debug, Default)]
 pub struct Work {
@@ -51,9 +63,11 @@ pub struct Work {
     segment_size: u16,
     /// Put in behind the addresses.
     tag: Option<u16>,
-    /// The request ends with it: its number and what it asked for, and whether software wants to know.
-    ends: Option<(u16, u8)>,
+    /// Number of its request and what that asked for; whether it ends with this packet, and software then wants to know.
+    request: (u16, u8),
+    ends: bool,
     signals: bool,
+    outcome: Outcome,
     until: Ps,
     rung: Ps,
 }
@@ -74,7 +88,7 @@ impl Mlx5 {
         let bytes = value.to_le_bytes();
         let queue = word(&bytes, 4) >> 8;
         let now = io.now;
-        let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
+        let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state != State::Reset) else { return };
         sq.rung = now;
         let (record, epoch, lane) = (sq.ring.record.wrapping_add(4), sq.epoch, sq.lane);
         let purpose = purpose(sq, Moves::Descriptors);
@@ -99,12 +113,12 @@ impl Mlx5 {
     }
 
     /// Blocks of requests are read, as far as they are posted.
-    fn fetch_work<G: GuestMemory>(&mut self, queue: u32, io: &mut Io<'_, Due, G>) {
+    pub(super) fn fetch_work<G: GuestMemory>(&mut self, queue: u32, io: &mut Io<'_, Due, G>) {
         let now = io.now;
         let most = self.blocks_a_read;
         let ahead = self.blocks_ahead;
         loop {
-            let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { return };
+            let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state != State::Reset) else { return };
             let waits = sq.posted.wrapping_sub(sq.fetched);
             let under_way = sq.fetched.wrapping_sub(sq.parsed);
             if waits == 0 || under_way >= ahead || sq.work.len() >= PACKETS_AHEAD {
@@ -145,9 +159,12 @@ impl Mlx5 {
             let block = |i: u16| sq.ring.entry(u32::from(sq.parsed.wrapping_add(i)));
             self.faults += u64::from(!block(0).is_some_and(|at| io.guest.read(at, &mut control)));
             let units = (word(&control, 4) & 0x3f).max(1);
-            let blocks = (units * 16).div_ceil(BLOCK) as u16;
+            let mut blocks = (units * 16).div_ceil(BLOCK) as u16;
             if blocks > here {
-                break;
+                if sq.state != State::Error {
+                    break;
+                }
+                blocks = here; // its rest may never come
             }
             for i in 0..blocks {
                 let at = usize::from(i) * BLOCK as usize;
@@ -171,10 +188,15 @@ impl Mlx5 {
         let (cq, epoch, rung) = (sq.cq, sq.epoch, sq.rung);
         let signals = w[11] & 0xc >= 8;
         let tag = (half(w, 28) & INSERTS_TAG != 0).then(|| half(w, 30));
+        let request = (counter, opcode);
+        let whole = |work: Work| Work { queue, epoch, rung, request, ends: true, signals, ..work };
         match opcode {
+            _ if sq.state == State::Error => {
+                let work = whole(self.spare.pop().unwrap_or_default());
+                self.queue_work(work, io);
+            }
             SEND | SEND_SEGMENTS => {
-                let mut work = self.spare.pop().unwrap_or_default();
-                (work.queue, work.epoch, work.rung) = (queue, epoch, rung);
+                let mut work = whole(self.spare.pop().unwrap_or_default());
                 (work.sums, work.tag) = (w.get(20).copied().unwrap_or(0), tag);
                 work.segment_size = if opcode == SEND_SEGMENTS { half(w, 22) & 0x3fff } else { 0 };
                 let header = usize::from(half(w, 28));
@@ -184,7 +206,6 @@ impl Mlx5 {
                     at = 16 + (14 + header).next_multiple_of(16);
                 }
                 gather_list(&mut work, w.get(at..).unwrap_or_default());
-                (work.ends, work.signals) = (Some((counter, opcode)), signals);
                 self.queue_work(work, io);
             }
             SEND_PACKETS => {
@@ -192,8 +213,7 @@ impl Mlx5 {
                 let mut at = 32;
                 let before = sq.work.len();
                 while let Some(part) = w.get(at..at + 16) {
-                    let mut work = self.spare.pop().unwrap_or_default();
-                    (work.queue, work.epoch, work.rung, work.sums, work.tag) = (queue, epoch, rung, sums, tag);
+                    let mut work = Work { ends: false, sums, tag, ..whole(self.spare.pop().unwrap_or_default()) };
                     let size = word(part, 0);
                     if size & 1 << 31 != 0 {
                         let bytes = (size & 0x3ff) as usize;
@@ -212,24 +232,42 @@ impl Mlx5 {
                 let Some(sq) = self.objects.sqs.get_mut(queue) else { return };
                 let more = sq.work.len() > before;
                 match sq.work.back_mut().filter(|_| more) {
-                    Some(last) => (last.ends, last.signals) = (Some((counter, opcode)), signals),
-                    None if signals => self.sent_completion(now, queue, cq, (counter, opcode), io),
-                    None => {}
+                    Some(last) => last.ends = true,
+                    None => {
+                        let work = Work { outcome: Outcome::Nothing, ..whole(Work::default()) };
+                        self.in_turn(work, cq, io);
+                    }
                 }
             }
             MODIFY_KEY => {
                 self.modify_key(w, io);
                 if signals {
-                    self.sent_completion(now, queue, cq, (counter, opcode), io);
+                    self.sent_completion(now, queue, cq, request, io);
                 }
             }
             NOP => {
                 // The driver's test of write-combining: a copy in the doorbell page alone asks for a completion.
-                if signals || self.blue_flame {
-                    self.sent_completion(now, queue, cq, (counter, opcode), io);
-                }
+                let signals = signals || self.blue_flame;
+                self.in_turn(Work { outcome: Outcome::Nothing, signals, ..whole(Work::default()) }, cq, io);
             }
-            _ => self.send_error(now, queue, counter, io),
+            _ => {
+                let work = whole(self.spare.pop().unwrap_or_default());
+                self.queue_work(Work { outcome: Outcome::Fails(BAD_REQUEST), ..work }, io);
+            }
+        }
+    }
+
+    /// A request that sends nothing completes behind those before it: at once where there are none.
+    fn in_turn<G: GuestMemory>(&mut self, work: Work, cq: u32, io: &mut Io<'_, Due, G>) {
+        let (now, queue) = (io.now, work.queue);
+        if !work.signals {
+            return;
+        }
+        let waits = self.objects.sqs.get(queue).is_some_and(|sq| !sq.work.is_empty());
+        if waits || self.in_flight.iter().any(|w| (w.queue, w.epoch) == (queue, work.epoch)) {
+            self.queue_work(work, io);
+        } else {
+            self.sent_completion(now, queue, cq, work.request, io);
         }
     }
 
@@ -257,7 +295,7 @@ impl Mlx5 {
         let (mut passed, mut later) = (0, Ps::MAX);
         while passed < self.sending.len() && self.in_flight.len() < self.in_flight_most && self.waiting < self.tx_fifo {
             let Some(queue) = self.sending.pop_front() else { return };
-            let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.state == State::Ready) else { continue };
+            let Some(sq) = self.objects.sqs.get_mut(queue) else { continue };
             if sq.ready > now {
                 later = later.min(sq.ready);
                 passed += 1;
@@ -286,18 +324,28 @@ impl Mlx5 {
 
     fn ask_packet<G: GuestMemory>(&mut self, queue: u32, mut work: Work, io: &mut Io<'_, Due, G>) {
         let now = io.now;
-        let Some(sq) = self.objects.sqs.get(queue) else { return };
-        let (lane, purpose) = (sq.lane.unwrap_or(0), purpose(sq, Moves::Payload));
-        let (pieces, objects) = (&mut work.pieces, &self.objects);
-        let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
-        let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
-        if !good || total > PACKET_MAX as u64 {
-            let counter = work.ends.map_or(0, |e| e.0);
-            io.note(Notice::Senseless { queue: lane });
-            self.recycle(work);
-            self.send_error(now, queue, counter, io);
-            return;
+        if work.outcome == Outcome::Sent {
+            let (pieces, objects) = (&mut work.pieces, &self.objects);
+            let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
+            let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
+            if !good || total > PACKET_MAX as u64 {
+                work.outcome = Outcome::Fails(LOCAL_PROTECTION);
+            }
         }
+        let Some(sq) = self.objects.sqs.get_mut(queue) else { return };
+        if sq.state == State::Error {
+            work.outcome = Outcome::Fails(FLUSHED);
+            // The rest of the request that has failed: one error is enough.
+            if sq.failing {
+                (sq.failing, work.ends) = (!work.ends, false);
+            }
+        } else if matches!(work.outcome, Outcome::Fails(_)) {
+            (sq.state, sq.failing) = (State::Error, !work.ends);
+        }
+        if work.outcome != Outcome::Sent {
+            work.pieces.clear();
+        }
+        let (lane, purpose) = (sq.lane.unwrap_or(0), purpose(sq, Moves::Payload));
         io.note(Notice::Begun { queue: lane });
         let mut until = now;
         for &(address, bytes) in &work.pieces {
@@ -314,7 +362,7 @@ impl Mlx5 {
         work.segments.clear();
         work.pieces.clear();
         work.inline.clear();
-        (work.ends, work.signals, work.segment_size, work.sums, work.tag) = (None, false, 0, 0, None);
+        (work.segment_size, work.sums, work.tag, work.outcome) = (0, 0, None, Outcome::Sent);
         if self.spare.len() < SPARE {
             self.spare.push(work);
         }
@@ -330,6 +378,11 @@ impl Mlx5 {
             self.ask_payload(io);
             return;
         };
+        if work.outcome != Outcome::Sent {
+            self.ends_without_a_frame(work, (lane, cq), io);
+            self.ask_payload(io);
+            return;
+        }
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(&work.inline);
@@ -358,15 +411,40 @@ impl Mlx5 {
         }
         (self.frame, self.scratch) = (frame, scratch);
         self.counted[1][usize::from(lane)] += 1;
-        if let Some(ends) = work.ends.filter(|_| work.signals) {
-            self.sent_completion(now, work.queue, cq, ends, io);
+        let reported = work.ends && work.signals;
+        if reported {
+            self.sent_completion(now, work.queue, cq, work.request, io);
         }
-        if let Some(sq) = self.objects.sqs.get(work.queue) {
-            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
-            io.note(Notice::Finished { queue: lane, reported: work.signals, level });
-        }
+        self.finished(&work, lane, reported, io);
         self.recycle(work);
         self.ask_payload(io);
+    }
+
+    /// The turn of a packet has come that is not sent.
+    fn ends_without_a_frame<G: GuestMemory>(&mut self, work: Work, (lane, cq): (u16, u32), io: &mut Io<'_, Due, G>) {
+        let (now, queue) = (io.now, work.queue);
+        let told = match work.outcome {
+            // Whoever gave it up asked for nothing: all of a queue in error complete.
+            Outcome::Fails(syndrome) if work.ends || syndrome != FLUSHED => {
+                self.send_error(now, queue, work.request, syndrome, io);
+                true
+            }
+            Outcome::Nothing => {
+                self.sent_completion(now, queue, cq, work.request, io);
+                true
+            }
+            _ => false,
+        };
+        io.note(Notice::Read { queue: lane, first: None });
+        self.finished(&work, lane, told, io);
+        self.recycle(work);
+    }
+
+    fn finished<G>(&self, work: &Work, lane: u16, reported: bool, io: &mut Io<'_, Due, G>) {
+        if let Some(sq) = self.objects.sqs.get(work.queue) {
+            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
+            io.note(Notice::Finished { queue: lane, reported, level });
+        }
     }
 
     fn sent_completion<G: GuestMemory>(
