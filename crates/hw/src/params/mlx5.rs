@@ -37,4 +37,7 @@ pub struct Mlx5 {
     /// To try a driver's recovery: at this time from power-on the firmware reports a fatal error, and the adapter stands still until
     /// its driver resets it or sets it up again; 0: never.
     pub fails_at: Duration,
+    /// The same of queues: the first packet that is to be sent from this time on, and the first that is received, find that
+    /// their request lies in no memory key, which puts their queues in the error state; 0: never.
+    pub queues_fail_at: Duration,
 }

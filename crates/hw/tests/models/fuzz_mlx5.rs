@@ -271,6 +271,7 @@ fn every_parameter_matters() {
         ("request_line_time", Mlx5 { request_line_time: time("30ns"), ..usual() }),
         ("send_packet_time", Mlx5 { send_packet_time: time("100ns"), ..usual() }),
         ("fails_at", Mlx5 { fails_at: time("60us"), ..usual() }),
+        ("queues_fail_at", Mlx5 { queues_fail_at: time("1us"), ..usual() }),
     ];
     for (name, other) in others {
         assert!(seen(other) != before, "{name} moves nothing");

@@ -54,6 +54,7 @@ pub fn usual() -> Mlx5 {
         request_line_time: "6.4ns".parse().unwrap(),
         send_packet_time: "20ns".parse().unwrap(),
         fails_at: "0ns".parse().unwrap(),
+        queues_fail_at: "0ns".parse().unwrap(),
     }
 }
 

@@ -154,6 +154,15 @@ impl Mlx5 {
         }
     }
 
+    /// Whether a queue is to fail now, of those that receive (0) or send (1): once.
+    pub(super) fn fails(&mut self, side: usize, now: Ps) -> bool {
+        let fails = self.queues_fail[side] <= now;
+        if fails {
+            self.queues_fail[side] = Ps::MAX;
+        }
+        fails
+    }
+
     /// A request of a send queue has failed, or has been given up: software hears of it.
     pub(super) fn send_error<G: GuestMemory>(
         &mut self,

@@ -208,6 +208,8 @@ pub struct Mlx5 {
     packet_latency: Ps,
     /// When the firmware fails; 0: never.
     fails_at: Ps,
+    /// When the next packet received, and sent, finds no memory.
+    queues_fail: [Ps; 2],
     /// How long a session of compressed completions may be open; 0: none is opened.
     compression_timeout: Ps,
     /// Packets in a row that left another waiting for the link, and from how many on completions share entries.
@@ -266,6 +268,7 @@ impl Mlx5 {
             packet_time: m.send_packet_time.ps(),
             packet_latency: nic.packet_latency.ps(),
             fails_at: m.fails_at.ps(),
+            queues_fail: [if m.queues_fail_at.ps() > Ps::ZERO { m.queues_fail_at.ps() } else { Ps::MAX }; 2],
             compression_timeout: m.compression_timeout.ps(),
             pressed: 0,
             compression_after: m.compression_after,

@@ -376,7 +376,7 @@ impl Mlx5 {
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         let header = !matches!(rq.kind, Kind::Striding { .. });
         self.buffer.pop();
-        if !self.scatter(&posted, spot.from, length) {
+        if self.fails(0, now) || !self.scatter(&posted, spot.from, length) {
             self.receive_error(now, number, spot.counter, io);
             io.note(Notice::Lost { id: stored.packet.id });
             self.release(now, stored.packet.length, io);

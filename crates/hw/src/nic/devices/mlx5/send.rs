@@ -328,7 +328,7 @@ impl Mlx5 {
             let (pieces, objects) = (&mut work.pieces, &self.objects);
             let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
             let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
-            if !good || total > PACKET_MAX as u64 {
+            if self.fails(1, now) || !good || total > PACKET_MAX as u64 {
                 work.outcome = Outcome::Fails(LOCAL_PROTECTION);
             }
         }
