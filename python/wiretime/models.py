@@ -159,6 +159,7 @@ class Mlx5(TypedDict):
     request_line_time: str
     send_packet_time: str
     fails_at: str
+    queues_fail_at: str
 
 
 class Link(TypedDict):
