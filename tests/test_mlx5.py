@@ -213,6 +213,40 @@ def test_drivers_recover_from_a_failure_and_come_and_go(tmp_path: Path) -> None:
     assert [line for line in new if not any(usual in line for usual in USUAL)] == []
 
 
+# Nothing is sent or received until the load comes, which is when both of its queues fail.
+ROUTES = """#!/bin/sh
+echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
+echo 1 >/proc/sys/net/ipv4/ip_forward
+echo 0 >/proc/sys/net/ipv4/conf/eth0/send_redirects
+echo 0 >/proc/sys/net/ipv4/conf/all/send_redirects
+/usr/bin/ip addr del 10.0.0.2/8 dev eth0
+/usr/bin/ip addr add 192.0.0.2/24 dev eth0
+/usr/bin/ip neigh add 192.0.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+/usr/bin/ip route add 10.0.0.0/8 via 192.0.0.1 dev eth0
+sleep 5
+wtctl mark 1
+wtctl wait-stop
+busybox dmesg | grep -e "eth0:" -e WARN
+ethtool -S eth0 | grep -e x_recover -e " tx_cqe_err"
+"""
+
+
+def test_the_kernels_driver_recovers_queues_that_fail_under_load(tmp_path: Path) -> None:
+    script = tmp_path / "routes.sh"
+    script.write_text(ROUTES)
+    script.chmod(0o755)
+    out = tmp_path / "a"
+    load = ("--rate", "500Mbps", "--warmup", "1ms", "--duration", "60ms")
+    result = run(out, str(script), "--kernel", "--role", "forwards", *load, "--set", "nic.mlx5.queues_fail_at=10s")
+    said = (out / "console.log").read_text()
+    assert "ERR CQE on RQ" in said and "ERR CQE on SQ" in said
+    # It waits until all that it had posted is back, and says so if it waits in vain.
+    assert "timeout" not in said and "WARN" not in said
+    counted = {name: int(n) for name, n in re.findall(r"(\w+): (\d+)", said)}
+    assert counted["tx_recover"] == counted["rx_recover"] == 1 and counted["tx_cqe_err"] > 2, counted
+    assert result["forwarded_mpps"] > 0.6 * result["offered_mpps"], "and goes on"
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
