@@ -85,33 +85,39 @@ fn turn(h: &mut Host, opcode: u32, number: u32, state: u32) {
 #[test]
 fn all_requests_of_a_send_queue_in_error_complete() {
     const MODIFY_SQ: u32 = 0x905;
-    let mut h = Host::new(platform(), 1, "1Gbps");
+    let card = Mlx5 { write_combining: false, ..usual() };
+    let mut h = Host::of_card(platform(), (1, "1Gbps"), card);
     let (key, sq, _) = h.set_up();
     let request = |h: &mut Host, n: u32, opcode: u32, keys: &[u32]| {
         let units = 2 + keys.len() as u32;
-        let head = [n << 8 | opcode, sq << 8 | units, 0, 0, 0, 0, 0, 0];
+        let wanted = if n == 3 { 0 } else { 8 };
+        let head = [n << 8 | opcode, sq << 8 | units, wanted, 0, 0, 0, 0, 0];
         let segments = keys.iter().flat_map(|&key| [60, key, 0, BUFFERS as u32]);
         for (i, word) in (0..).zip(head.into_iter().chain(segments)) {
             h.put(SQ + u64::from(64 * n + 4 * i), &word.to_be_bytes());
         }
     };
-    // None asks for a completion. The second's second packet lies in no key, its third in one.
+    // The second's second packet lies in no key; the fourth asks for no completion.
     request(&mut h, 0, 0x0a, &[key]);
     request(&mut h, 1, 0x29, &[key, key + 1]);
-    request(&mut h, 2, 0x0a, &[key]);
-    request(&mut h, 3, 0, &[]);
-    h.post(1, 4);
-    h.ring(0x800, &[3 << 8, sq << 8 | 2]);
+    request(&mut h, 2, 0, &[]);
+    request(&mut h, 3, 0x0a, &[key]);
+    request(&mut h, 4, 0x0a, &[key]);
+    h.post(1, 5);
+    h.ring(0x800, &[4 << 8 | 0x0a, sq << 8 | 3]);
     h.pass(Ps::from_us(5));
     assert_eq!(h.stats().transmit.frames, 2, "what was before it");
     let told = |h: &Host, n| completion(h, SEND_CQ, n);
-    assert_eq!([0, 1, 2].map(|n| told(&h, n)), [(13, 4, 1), (13, 5, 2), (13, 5, 3)]);
-    assert_eq!(h.word(SEND_CQ + 0x38), 0x29 << 24 | sq, "what was asked for, and of which queue");
-    request(&mut h, 4, 0x0a, &[key]);
+    assert_eq!([0, 1, 2, 3].map(|n| told(&h, n)), [(0, 0, 0), (13, 4, 1), (13, 5, 2), (13, 5, 4)]);
+    assert_eq!(h.word(SEND_CQ + 64 + 0x38), 0x29 << 24 | sq, "what was asked for, and of which queue");
+    request(&mut h, 5, 0x0a, &[key]);
     h.post(1, 1);
-    h.ring(0x900, &[4 << 8 | 0x0a, sq << 8 | 3]);
+    h.ring(0x900, &[5 << 8 | 0x0a, sq << 8 | 3]);
     h.pass(Ps::from_us(5));
-    assert_eq!((told(&h, 3), h.stats().transmit.frames), ((13, 5, 4), 2));
+    assert_eq!((told(&h, 4), h.stats().transmit.frames), ((13, 5, 5), 2));
+    // Not without a reset.
+    let refused = h.command(&Host::of(&[(0, MODIFY_SQ << 16), (8, sq), (0x20, 1 << 20)], 0x110)).0;
+    assert_eq!(refused, 9, "bad resource state");
     // Reset and made ready it sends again.
     let again = |h: &mut Host| {
         turn(h, MODIFY_SQ, sq, 0);
@@ -129,7 +135,8 @@ fn all_requests_of_a_send_queue_in_error_complete() {
     h.post(1, 2);
     h.ring(0x800, &[1 << 8 | 0x3f, sq << 8 | 3]);
     h.pass(Ps::from_us(5));
-    assert_eq!((told(&h, 4), h.stats().transmit.frames), ((13, 2, 1), 3 + (1 << LOG)));
+    // Five so far, then a ring of them, and the one before it.
+    assert_eq!((told(&h, 6), h.stats().transmit.frames), ((13, 2, 1), 3 + (1 << LOG)));
     // A driver that puts the queue in error itself hears of what it had posted.
     again(&mut h);
     send_all(&mut h, (key, sq), 1514);
@@ -139,7 +146,7 @@ fn all_requests_of_a_send_queue_in_error_complete() {
     h.pass(Ps::from_us(100));
     let sent = h.stats().transmit.frames - before;
     assert!(sent < 1 << LOG, "{sent}");
-    let last = (5 + (1 << LOG) - 1) % (1 << LOG);
+    let last = (7 + (1 << LOG) - 1) % (1 << LOG);
     assert_eq!(told(&h, last), (13, 5, (1 << LOG) - 1));
     assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
 }
@@ -170,12 +177,15 @@ fn all_requests_of_a_receive_queue_in_error_complete() {
             wanted[1].1 = 4;
         }
         assert_eq!(told, wanted);
-        // Reset and made ready it receives again.
+        // Reset and made ready it receives again; a packet that is longer than its request costs that one alone.
         h.put(RQ + 16 + 4, &key.to_be_bytes());
+        h.put(RQ + 32, &20u32.to_be_bytes());
         turn(&mut h, MODIFY_RQ, 0x100, 0);
         turn(&mut h, MODIFY_RQ, 0x100, 1);
         h.pass(Ps::from_us(20));
-        assert_eq!(h.stats().receive.delivered, 1 + (1 << LOG));
+        assert_eq!(h.stats().receive.delivered, (1 << LOG));
+        // The first two may share an entry.
+        assert_eq!([2, 3].map(|n| completion(&h, RECEIVE_CQ, n)), [(14, 1, 2), (2, 0, 3)]);
         assert!(h.port.audit(&h.books).is_empty(), "{:?}", h.port.audit(&h.books));
     }
 }

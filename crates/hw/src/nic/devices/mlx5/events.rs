@@ -19,7 +19,9 @@ pub const SENT: u8 = 0;
 pub const RECEIVED: u8 = 2;
 pub const SEND_ERROR: u8 = 13;
 pub const RECEIVE_ERROR: u8 = 14;
-/// Syndromes of errors: a request makes no sense; a segment lies in no key; the queue is in the error state.
+/// Syndromes of errors: a packet is longer than its request, which its queue survives; a request makes no sense; a segment lies
+/// in no key; the queue is in the error state.
+pub const TOO_LONG: u8 = 0x01;
 pub const BAD_REQUEST: u8 = 0x02;
 pub const LOCAL_PROTECTION: u8 = 0x04;
 pub const FLUSHED: u8 = 0x05;
@@ -174,16 +176,45 @@ impl Mlx5 {
     ) {
         let Some(sq) = self.objects.sqs.get(number) else { return };
         let (cq, of) = (sq.cq, u32::from(opcode) << 24 | number);
-        self.error(t, cq, (SEND_ERROR, of, counter), syndrome, io);
+        let mut entry = failed(SEND_ERROR, of, counter, syndrome);
+        self.faults += u64::from(syndrome != FLUSHED);
+        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+    }
+
+    /// A request of a receive queue has failed, or has been given up: its place, and its number where requests go by their order.
+    pub(super) fn request_fails<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        number: u32,
+        (index, counter): (u16, u16),
+        syndrome: u8,
+        io: &mut Io<'_, Due, G>,
+    ) {
+        let Some(rq) = self.objects.rqs.get(number) else { return };
+        let (cq, lane, striding) = (rq.cq, rq.lane, matches!(rq.kind, Kind::Striding { .. }));
+        let mut entry = failed(RECEIVE_ERROR, number, if striding { index } else { counter }, syndrome);
+        if striding {
+            place(&mut entry, 2, &index.to_be_bytes());
+        }
+        self.faults += u64::from(syndrome != FLUSHED);
+        let told = self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+        if let Some(((visible, entry), queue)) = told.zip(lane) {
+            io.tell(visible, Notice::Completed { queue, entry, packet: None });
+        }
     }
 
     /// A receive queue has met an error: software hears of it and of each request that is outstanding, and nothing is received
     /// any more.
-    pub(super) fn receive_error<G: GuestMemory>(&mut self, t: Ps, number: u32, counter: u16, io: &mut Io<'_, Due, G>) {
+    pub(super) fn receive_error<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        number: u32,
+        request: (u16, u16),
+        io: &mut Io<'_, Due, G>,
+    ) {
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
-        rq.state = State::Error;
-        let cq = rq.cq;
-        self.error(t, cq, (RECEIVE_ERROR, number, counter), LOCAL_PROTECTION, io);
+        (rq.state, rq.looked) = (State::Error, false);
+        self.request_fails(t, number, request, LOCAL_PROTECTION, io);
         self.flush_requests(number, io);
     }
 
@@ -191,29 +222,11 @@ impl Mlx5 {
     pub(super) fn flush_requests<G: GuestMemory>(&mut self, number: u32, io: &mut Io<'_, Due, G>) {
         let now = io.now;
         while let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.state == State::Error) {
-            let Some((index, counter)) = rq.held.front().map(|front| (front.index, rq.taken)) else { break };
-            let (cq, counter) = (rq.cq, if rq.kind == Kind::Cyclic { counter } else { index });
+            let Some(request) = rq.held.front().map(|front| (front.index, rq.taken)) else { break };
             rq.finish();
-            self.error(now, cq, (RECEIVE_ERROR, number, counter), FLUSHED, io);
+            self.request_fails(now, number, request, FLUSHED, io);
         }
         self.fetch_requests(number, io);
-    }
-
-    fn error<G: GuestMemory>(
-        &mut self,
-        t: Ps,
-        cq: u32,
-        (code, number, counter): (u8, u32, u16),
-        syndrome: u8,
-        io: &mut Io<'_, Due, G>,
-    ) {
-        let mut entry = [0; ENTRY];
-        entry[0x37] = syndrome;
-        place(&mut entry, 0x38, &number.to_be_bytes());
-        place(&mut entry, 0x3c, &counter.to_be_bytes());
-        entry[ENTRY - 1] = code << 4;
-        self.faults += u64::from(syndrome != FLUSHED);
-        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
     }
 
     /// A completion queue is gone while something still completes to it.
@@ -226,4 +239,14 @@ impl Mlx5 {
             self.event_entry(t, eq, CQ_ERROR_EVENT, data, io);
         }
     }
+}
+
+/// The completion of a request that has failed.
+fn failed(code: u8, number: u32, counter: u16, syndrome: u8) -> [u8; ENTRY] {
+    let mut entry = [0; ENTRY];
+    entry[0x37] = syndrome;
+    place(&mut entry, 0x38, &number.to_be_bytes());
+    place(&mut entry, 0x3c, &counter.to_be_bytes());
+    entry[ENTRY - 1] = code << 4;
+    entry
 }

@@ -23,6 +23,7 @@ use wiretime_base::Ps;
 pub enum Status {
     Ok = 0,
     BadParameter = 3,
+    BadState = 9,
     BadIndex = 0xa,
     NoResources = 0xf,
 }
@@ -404,27 +405,30 @@ impl Mlx5 {
                 }
                 gone(sq)
             }
-            op::MODIFY_SQ => match self.objects.sqs.get_mut(number) {
-                Some(sq) => {
-                    sq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
-                    if sq.state == State::Error {
+            op::MODIFY_SQ => {
+                let epoch = self.next_epoch();
+                let Some(sq) = self.objects.sqs.get_mut(number) else { return Status::BadIndex };
+                let Some(state) = sq.state.then(c) else { return Status::BadState };
+                sq.state = state;
+                match state {
+                    State::Ready => {}
+                    State::Error => {
                         // What is outstanding completes, given up.
                         self.fetch_work(number, io);
                         self.ask_payload(io);
-                    } else if sq.state == State::Reset {
-                        let epoch = sq.epoch.wrapping_add(1);
+                    }
+                    State::Reset => {
                         let ring = std::mem::take(&mut sq.ring);
-                        let (state, cq, user, lane) = (sq.state, sq.cq, sq.user, sq.lane);
+                        let (cq, user, lane) = (sq.cq, sq.user, sq.lane);
                         *sq = Sq { state, ring, cq, user, lane, epoch, ..Sq::default() };
                         self.sending.retain(|&n| n != number);
                         if let Some(queue) = lane {
                             io.note(Notice::Stopped { queue });
                         }
                     }
-                    Status::Ok
                 }
-                None => Status::BadIndex,
-            },
+                Status::Ok
+            }
             _ => {
                 let list = part(input, 0x110);
                 let Some(ring) = work_ring(part(c, 0x30), list, &self.objects.umems, 6) else {
@@ -455,8 +459,10 @@ impl Mlx5 {
                 gone(rq)
             }
             op::MODIFY_RQ => {
+                let epoch = self.next_epoch();
                 let Some(rq) = self.objects.rqs.get_mut(number) else { return Status::BadIndex };
-                rq.state = State::of(c.get(1).map_or(0, |b| b >> 4));
+                let (before, Some(state)) = (rq.state, rq.state.then(c)) else { return Status::BadState };
+                rq.state = state;
                 let mask = double(input, 0x10);
                 if mask & STRIPS != 0 {
                     rq.strips = get(c, 3, 1) == 0;
@@ -468,15 +474,21 @@ impl Mlx5 {
                     rq.counter = get(c, 96, 8) as u32;
                 }
                 match rq.state {
-                    State::Ready => self.look_for_requests(number, io),
+                    State::Ready => {
+                        if before == State::Reset {
+                            self.tells_from_here(number, io);
+                        }
+                        self.look_for_requests(number, io);
+                    }
                     State::Error => {
+                        // Its record may tell of more than is known.
+                        rq.looked = false;
                         self.flush_requests(number, io);
                         self.receive_later(io);
                     }
                     State::Reset => {
-                        let epoch = rq.epoch.wrapping_add(1);
                         *rq = Rq {
-                            state: rq.state,
+                            state,
                             kind: rq.kind,
                             ring: std::mem::take(&mut rq.ring),
                             cq: rq.cq,

@@ -321,6 +321,13 @@ impl Mlx5 {
         }
     }
 
+    /// A receive queue that has been reset goes on where its completions are.
+    fn tells_from_here<G>(&self, number: u32, io: &mut Io<'_, Due, G>) {
+        let Some((rq, queue)) = self.objects.rqs.get(number).and_then(|rq| Some((rq, rq.lane?))) else { return };
+        let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
+        io.note(Notice::Restarted { queue, entry });
+    }
+
     /// The same of send queues: those of user contexts together.
     fn sends_first(&mut self, queue: u32) {
         let user = self.objects.sqs.get(queue).is_some_and(|sq| sq.user);

@@ -243,6 +243,13 @@ impl State {
         }
     }
 
+    /// The one that a command's context asks for; none where it cannot be: out of error a queue comes by a reset alone.
+    #[must_use]
+    pub fn then(self, context: &[u8]) -> Option<Self> {
+        let next = Self::of(context.get(1).map_or(0, |b| b >> 4));
+        (self != Self::Error || next != Self::Ready).then_some(next)
+    }
+
     /// Its number.
     #[must_use]
     pub fn number(self) -> u8 {

@@ -6,7 +6,7 @@
 //! Left out: copies of a packet to several queues (the first gets it), LRO.
 
 use super::compress::Told;
-use super::events::{ENTRY, RECEIVED};
+use super::events::{ENTRY, RECEIVED, TOO_LONG};
 use super::execute::END_KEY;
 use super::fields::{half, place};
 use super::objects::{
@@ -277,7 +277,11 @@ impl Mlx5 {
         let Some(address) = rq.ring.entry(first) else {
             let next = rq.taken;
             if rq.state == State::Ready {
-                self.receive_error(now, number, next, io);
+                // Those before it are good, and given up.
+                rq.state = State::Error;
+                self.flush_requests(number, io);
+                let next = self.objects.rqs.get(number).map_or(next, |rq| rq.taken);
+                self.receive_error(now, number, (next, next), io);
                 self.receive_later(io);
             }
             return;
@@ -376,8 +380,18 @@ impl Mlx5 {
         let (lane, cq, free) = (rq.lane, rq.cq, u32::from(rq.posted.wrapping_sub(rq.taken)));
         let header = !matches!(rq.kind, Kind::Striding { .. });
         self.buffer.pop();
-        if self.fails(0, now) || !self.scatter(&posted, spot.from, length) {
-            self.receive_error(now, number, spot.counter, io);
+        let scattered = if self.fails(0, now) { Scattered::NoKey } else { self.scatter(&posted, spot.from, length) };
+        if scattered != Scattered::Whole {
+            let request = (posted.index, spot.counter);
+            if scattered == Scattered::TooLong {
+                self.request_fails(now, number, request, TOO_LONG, io);
+            } else {
+                // Strides that are left of it go with it.
+                if let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.used > 0) {
+                    rq.finish();
+                }
+                self.receive_error(now, number, request, io);
+            }
             io.note(Notice::Lost { id: stored.packet.id });
             self.release(now, stored.packet.length, io);
             return;
@@ -419,7 +433,7 @@ impl Mlx5 {
         let Kind::Striding { strides, stride, shift, .. } = rq.kind else { return };
         rq.looked = false;
         if rq.used > 0 {
-            let (rest, used, cq) = (strides.saturating_sub(rq.used), rq.used, rq.cq);
+            let (rest, used, cq, lane) = (strides.saturating_sub(rq.used), rq.used, rq.cq, rq.lane);
             let by = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Completions);
             rq.finish();
             let mut entry = [0; ENTRY];
@@ -428,7 +442,10 @@ impl Mlx5 {
             place(&mut entry, 0x2c, &(1 << 31 | rest << 16).to_be_bytes());
             place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
             entry[ENTRY - 1] = RECEIVED << 4;
-            self.complete(io.now, cq, &mut entry, by, io);
+            let told = self.complete(io.now, cq, &mut entry, by, io);
+            if let Some(((visible, entry), queue)) = told.zip(lane) {
+                io.tell(visible, Notice::Completed { queue, entry, packet: None });
+            }
         }
         // No request has room for it.
         if (length + shift).div_ceil(stride) > strides {
@@ -445,8 +462,8 @@ impl Mlx5 {
         self.receive(io);
     }
 
-    /// Finds pieces of memory for so many bytes of a request, from a byte of it on; false where its keys do not cover them.
-    fn scatter(&mut self, posted: &Posted, mut from: u32, mut length: u32) -> bool {
+    /// Finds pieces of memory for so many bytes of a request, from a byte of it on.
+    fn scatter(&mut self, posted: &Posted, mut from: u32, mut length: u32) -> Scattered {
         self.pieces.clear();
         let pieces = &mut self.pieces;
         for s in &posted.segments[..usize::from(posted.count)] {
@@ -462,11 +479,25 @@ impl Mlx5 {
             from = 0;
             length -= part;
             if !self.objects.translate(s, &mut |at, bytes| pieces.push((at, bytes))) {
-                return false;
+                return Scattered::NoKey;
             }
         }
-        length == 0
+        if length == 0 {
+            Scattered::Whole
+        } else {
+            Scattered::TooLong
+        }
     }
+}
+
+/// What becomes of a packet's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scattered {
+    Whole,
+    /// The request has fewer.
+    TooLong,
+    /// Some lie in no memory key.
+    NoKey,
 }
 
 /// Of what was found in a packet: its VLAN tag is in the completion.

@@ -1,7 +1,8 @@
 //! Sending: a doorbell says how far a queue has been filled; requests are read in blocks of 64 bytes, several a read; what
 //! they point to is read, packets in flight being limited by card and packet rate by queue; frames are completed (checksums,
-//! segments) and go to the wire; where a request wants it a completion follows. A request that cannot be done puts its queue
-//! in the error state: it and all behind it complete with an error each, in order, until the driver resets the queue.
+//! segments) and go to the wire; where a request wants it a completion follows. A request that cannot be done completes with an
+//! error, and puts its queue in the error state: all behind it that want a completion get one, with an error, in order, until
+//! the driver resets the queue.
 //!
 //! Left out: requests written whole to the doorbell page (BlueFlame), rate limits, inner headers, copies back to
 //! the host.
@@ -190,7 +191,7 @@ impl Mlx5 {
         match opcode {
             _ if sq.state == State::Error => {
                 let work = whole(self.spare.pop().unwrap_or_default());
-                self.queue_work(work, io);
+                self.queue_work(Work { outcome: Outcome::Fails(FLUSHED), ..work }, io);
             }
             SEND | SEND_SEGMENTS => {
                 let mut work = whole(self.spare.pop().unwrap_or_default());
@@ -270,11 +271,10 @@ impl Mlx5 {
 
     fn queue_work<G: GuestMemory>(&mut self, work: Work, io: &mut Io<'_, Due, G>) {
         let queue = work.queue;
-        if self.objects.sqs.get(queue).is_some_and(|sq| sq.lane.is_none()) {
+        if self.objects.sqs.get(queue).is_some_and(|sq| sq.lane.is_none() && sq.state == State::Ready) {
             self.sends_first(queue);
         }
-        if let Some(sq) = self.objects.sqs.get(queue) {
-            let lane = sq.lane.unwrap_or(0);
+        if let Some((sq, lane)) = self.objects.sqs.get(queue).and_then(|sq| Some((sq, sq.lane?))) {
             let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
             io.tell(work.rung, Notice::Posted { queue: lane, count: 1, level });
         }
@@ -321,7 +321,8 @@ impl Mlx5 {
 
     fn ask_packet<G: GuestMemory>(&mut self, queue: u32, mut work: Work, io: &mut Io<'_, Due, G>) {
         let now = io.now;
-        if work.outcome == Outcome::Sent {
+        let ready = self.objects.sqs.get(queue).is_some_and(|sq| sq.state == State::Ready);
+        if work.outcome == Outcome::Sent && ready {
             let (pieces, objects) = (&mut work.pieces, &self.objects);
             let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
             let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
@@ -342,8 +343,10 @@ impl Mlx5 {
         if work.outcome != Outcome::Sent {
             work.pieces.clear();
         }
-        let (lane, purpose) = (sq.lane.unwrap_or(0), purpose(sq, Moves::Payload));
-        io.note(Notice::Begun { queue: lane });
+        let purpose = purpose(sq, Moves::Payload);
+        if let Some(queue) = sq.lane {
+            io.note(Notice::Begun { queue });
+        }
         let mut until = now;
         for &(address, bytes) in &work.pieces {
             until = until.max(io.read(now, address, bytes.into(), purpose));
@@ -370,7 +373,7 @@ impl Mlx5 {
         let Some(work) = self.in_flight.pop_front() else { return };
         let now = io.now;
         let alive = self.objects.sqs.get(work.queue).filter(|sq| sq.epoch == work.epoch);
-        let Some((lane, cq)) = alive.map(|sq| (sq.lane.unwrap_or(0), sq.cq)) else {
+        let Some((lane, cq)) = alive.map(|sq| (sq.lane, sq.cq)) else {
             self.recycle(work);
             self.ask_payload(io);
             return;
@@ -380,6 +383,7 @@ impl Mlx5 {
             self.ask_payload(io);
             return;
         }
+        let lane = lane.unwrap_or(0);
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(&work.inline);
@@ -418,11 +422,16 @@ impl Mlx5 {
     }
 
     /// The turn of a packet has come that is not sent.
-    fn ends_without_a_frame<G: GuestMemory>(&mut self, work: Work, (lane, cq): (u16, u32), io: &mut Io<'_, Due, G>) {
+    fn ends_without_a_frame<G: GuestMemory>(
+        &mut self,
+        work: Work,
+        (lane, cq): (Option<u16>, u32),
+        io: &mut Io<'_, Due, G>,
+    ) {
         let (now, queue) = (io.now, work.queue);
+        let wanted = work.ends && work.signals;
         let told = match work.outcome {
-            // Whoever gave it up asked for nothing: all of a queue in error complete.
-            Outcome::Fails(syndrome) if work.ends || syndrome != FLUSHED => {
+            Outcome::Fails(syndrome) if wanted || syndrome != FLUSHED => {
                 self.send_error(now, queue, work.request, syndrome, io);
                 true
             }
@@ -432,8 +441,10 @@ impl Mlx5 {
             }
             _ => false,
         };
-        io.note(Notice::Read { queue: lane, first: None });
-        self.finished(&work, lane, told, io);
+        if let Some(lane) = lane {
+            io.note(Notice::Read { queue: lane, first: None });
+            self.finished(&work, lane, told, io);
+        }
         self.recycle(work);
     }
 
