@@ -50,7 +50,7 @@ CacheIndex: TypeAlias = Literal["virtual", "physical"]
 Replacement: TypeAlias = Literal["lru", "random", "pseudo-lru", "rrip"]
 
 
-PrefetcherKind: TypeAlias = Literal["off", "next-line", "stride", "stream"]
+PrefetcherKind: TypeAlias = Literal["off", "next-line", "stride", "stream", "best-offset", "spatial"]
 
 
 Inclusion: TypeAlias = Literal["inclusive", "non-inclusive", "exclusive", "mostly-exclusive"]
@@ -951,12 +951,15 @@ class Predictor(TypedDict):
 
 class Prefetcher(TypedDict):
     """
-    A hardware prefetcher, trained by the misses of its cache.
+    A hardware prefetcher, trained by the misses of its cache and the first use of what was prefetched.
     """
 
     kind: PrefetcherKind
     degree: int
     distance: int
+    entries: int
+    confidence: int
+    throttle_below: int
 
 
 class Level2(TypedDict):
@@ -969,7 +972,7 @@ class Level2(TypedDict):
     latency: int
     mshrs: int
     replacement: Replacement
-    prefetcher: Prefetcher
+    prefetcher: list[Prefetcher]
     inclusion: Inclusion
     banks: int
     interval: int
@@ -1240,7 +1243,7 @@ class PrivateCache(TypedDict):
     latency: int
     mshrs: int
     replacement: Replacement
-    prefetcher: Prefetcher
+    prefetcher: list[Prefetcher]
 
 
 class Nic(TypedDict):

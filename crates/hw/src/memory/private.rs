@@ -7,7 +7,7 @@ mod stores;
 use super::cache::{self, Cache, CONTENDED, DIRTY, DMA, EXCLUSIVE, PREFETCHED};
 use super::marks::Marks;
 use super::mshr::{LinePort, Mshrs};
-use super::prefetch::{Prefetcher, Wanted};
+use super::prefetch::{Prefetchers, Trigger, Wanted};
 use super::streaming::Streaming;
 use super::{Address, Level, MemorySystem, LINE};
 use crate::params::{CacheIndex, Platform};
@@ -65,9 +65,9 @@ pub(super) struct Private {
     l1d_mshrs: Mshrs<Cycles>,
     l2_mshrs: Mshrs<Cycles>,
     l2_banks: Vec<LinePort>,
-    l1i_prefetcher: Prefetcher,
-    l1d_prefetcher: Prefetcher,
-    l2_prefetcher: Prefetcher,
+    l1i_prefetchers: Prefetchers,
+    l1d_prefetchers: Prefetchers,
+    l2_prefetchers: Prefetchers,
     streaming: Streaming,
     pub port: Calendar<Ps>,
     pub stats: PrivateStats,
@@ -96,9 +96,9 @@ impl Private {
             l1d_mshrs: Mshrs::new(p.l1d.mshrs),
             l2_mshrs: Mshrs::new(p.l2.mshrs),
             l2_banks: (0..p.l2.banks).map(|_| LinePort::new(p.l2.interval.into())).collect(),
-            l1i_prefetcher: Prefetcher::new(&p.l1i.prefetcher),
-            l1d_prefetcher: Prefetcher::new(&p.l1d.prefetcher),
-            l2_prefetcher: Prefetcher::new(&p.l2.prefetcher),
+            l1i_prefetchers: Prefetchers::new(&p.l1i.prefetcher),
+            l1d_prefetchers: Prefetchers::new(&p.l1d.prefetcher),
+            l2_prefetchers: Prefetchers::new(&p.l2.prefetcher),
             streaming: Streaming::new(&p.write_streaming),
             port: Calendar::default(),
             stats: PrivateStats::default(),
@@ -253,8 +253,7 @@ impl MemorySystem {
         if state & PREFETCHED != 0 {
             p.stats.hardware_prefetches_used += 1;
             p.l1d.set_state(at, state & !PREFETCHED);
-            let wanted = p.l1d_prefetcher.train(pc, line);
-            self.prefetch_l1d(i, wanted, place, t);
+            self.train_l1d(i, place, Trigger { pc, line, t, ready });
         }
         let hit = t + self.l1d_latency;
         if state & CONTENDED != 0 {
@@ -331,7 +330,7 @@ impl MemorySystem {
                 p.stats.hardware_prefetches_used += 1;
                 p.l1i.set_state(at, 0);
                 p.unrest += 1;
-                self.prefetch_l1i(i, place, line, t);
+                self.train_l1i(i, place, Trigger { pc: 0, line, t, ready });
             }
             self.private[i].unrest += u64::from(ready > t);
             return t.max(ready);
@@ -342,15 +341,18 @@ impl MemorySystem {
         let p = &mut self.private[i];
         p.l1i_mshrs.hold(t, ready);
         p.l1i.insert(place, ready, level, 0, 0);
-        self.prefetch_l1i(i, place, line, t);
+        self.train_l1i(i, place, Trigger { pc: 0, line, t, ready });
         ready
     }
 
-    fn prefetch_l1i(&mut self, i: usize, place: u64, line: u64, t: Cycles) {
-        if !self.private[i].l1i_prefetcher.on() {
-            return;
+    fn train_l1i(&mut self, i: usize, place: u64, trigger: Trigger) {
+        for n in 0..self.private[i].l1i_prefetchers.len() {
+            let wanted = self.private[i].l1i_prefetchers.train(n, trigger);
+            self.prefetch_l1i(i, (n, wanted), place, trigger.t);
         }
-        let wanted = self.private[i].l1i_prefetcher.train(0, line);
+    }
+
+    fn prefetch_l1i(&mut self, i: usize, (n, wanted): (usize, Wanted), place: u64, t: Cycles) {
         for line in wanted.lines() {
             let (p, place) = (&mut self.private[i], cache::beside(place, line));
             if p.l1i.find(place).is_some() {
@@ -363,6 +365,7 @@ impl MemorySystem {
             let (ready, level, _) = self.l2_access(i, line, 0, t, CoreAccess::Fetch);
             let p = &mut self.private[i];
             p.l1i_mshrs.hold(t, ready);
+            p.l1i_prefetchers.fetched(n, line, ready);
             p.l1i.insert(place, ready, level, PREFETCHED, 0);
         }
     }
@@ -392,15 +395,21 @@ impl MemorySystem {
         }
         self.private[i].l1d_mshrs.hold(t, ready);
         self.fill_l1d(i, place, ready, level, state, start);
-        if who == CoreAccess::Load && self.private[i].l1d_prefetcher.on() {
-            let wanted = self.private[i].l1d_prefetcher.train(pc, line);
-            self.prefetch_l1d(i, wanted, place, t);
+        if who == CoreAccess::Load {
+            self.train_l1d(i, place, Trigger { pc, line, t, ready });
         }
         (ready, level)
     }
 
+    fn train_l1d(&mut self, i: usize, place: u64, trigger: Trigger) {
+        for n in 0..self.private[i].l1d_prefetchers.len() {
+            let wanted = self.private[i].l1d_prefetchers.train(n, trigger);
+            self.prefetch_l1d(i, (n, wanted), place, trigger.t);
+        }
+    }
+
     /// Of the page of `place`.
-    fn prefetch_l1d(&mut self, i: usize, wanted: Wanted, place: u64, t: Cycles) {
+    fn prefetch_l1d(&mut self, i: usize, (n, wanted): (usize, Wanted), place: u64, t: Cycles) {
         for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.find_l1d(line).is_some() {
@@ -412,6 +421,7 @@ impl MemorySystem {
             p.stats.hardware_prefetches += 1;
             let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
+            self.private[i].l1d_prefetchers.fetched(n, line, ready);
             self.fill_l1d(i, cache::beside(place, line), ready, level, state | PREFETCHED, t);
         }
     }
@@ -461,7 +471,7 @@ impl MemorySystem {
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
                 p.l2.set_state(at, state & !PREFETCHED);
-                self.train_l2(i, line, pc, t);
+                self.train_l2(i, Trigger { pc, line, t, ready });
             }
             return (hit.max(ready), level, state & EXCLUSIVE);
         }
@@ -472,7 +482,7 @@ impl MemorySystem {
         self.objects.missed(line, who == CoreAccess::Fetch, false);
         let (ready, level, state) = self.beyond_l2(i, line, start, who);
         self.private[i].l2_mshrs.hold(missed, ready);
-        self.train_l2(i, line, pc, t);
+        self.train_l2(i, Trigger { pc, line, t, ready });
         (ready, level, state & EXCLUSIVE)
     }
 
@@ -496,11 +506,14 @@ impl MemorySystem {
         self.fill_l2(i, line, Cycles::ZERO, level, state, self.clock.cycle_at_or_after(t));
     }
 
-    fn train_l2(&mut self, i: usize, line: u64, pc: u64, t: Cycles) {
-        if !self.private[i].l2_prefetcher.on() {
-            return;
+    fn train_l2(&mut self, i: usize, trigger: Trigger) {
+        for n in 0..self.private[i].l2_prefetchers.len() {
+            let wanted = self.private[i].l2_prefetchers.train(n, trigger);
+            self.prefetch_l2(i, (n, wanted), trigger.t);
         }
-        let wanted = self.private[i].l2_prefetcher.train(pc, line);
+    }
+
+    fn prefetch_l2(&mut self, i: usize, (n, wanted): (usize, Wanted), t: Cycles) {
         for line in wanted.lines() {
             let p = &mut self.private[i];
             if p.l2.find(line).is_some() {
@@ -514,6 +527,7 @@ impl MemorySystem {
             let (ready, _, state) = self.beyond_l2(i, line, asked, CoreAccess::Prefetch);
             let p = &mut self.private[i];
             p.l2_mshrs.hold(asked, ready);
+            p.l2_prefetchers.fetched(n, line, ready);
             if let Some(at) = p.l2.find(line) {
                 p.l2.set_state(at, state | PREFETCHED);
             }
@@ -572,7 +586,7 @@ mod tests {
     fn pages_of_one_colour_fill_an_l1d_that_is_indexed_by_virtual_address() {
         for (index, fits) in [(CacheIndex::Virtual, true), (CacheIndex::Physical, false)] {
             let mut p = platform();
-            (p.l1d.index, p.l1d.prefetcher.kind) = (index, crate::params::PrefetcherKind::Off);
+            (p.l1d.index, p.l1d.prefetcher[0].kind) = (index, crate::params::PrefetcherKind::Off);
             let mut memory = MemorySystem::new(&p, 1);
             let (mut t, mut hits) = (Cycles::ZERO, 0);
             let all = p.l1d.size.bytes() / LINE;

@@ -63,7 +63,8 @@ impl Platform {
                 format!("it includes the L2, so at least l2.size, {}", self.l2.size),
             )
         })?;
-        for (name, p) in [("l1i", &self.l1i.prefetcher), ("l1d", &self.l1d.prefetcher), ("l2", &self.l2.prefetcher)] {
+        let caches = [("l1i", &self.l1i.prefetcher), ("l1d", &self.l1d.prefetcher), ("l2", &self.l2.prefetcher)];
+        for (name, p) in caches.into_iter().flat_map(|(name, all)| all.iter().map(move |p| (name, p))) {
             rule(p.degree <= p.distance, || {
                 Invalid::new(
                     format!("{name}.prefetcher.degree"),
@@ -72,9 +73,15 @@ impl Platform {
                 )
             })?;
         }
-        rule(self.l1i.prefetcher.kind != super::PrefetcherKind::Stride, || {
-            Invalid::new("l1i.prefetcher.kind", "stride", "instructions have none; off, next-line or stream")
-        })
+        // By the instruction that misses: of instructions' own misses there is none.
+        let by_instruction = [(super::PrefetcherKind::Stride, "stride"), (super::PrefetcherKind::Spatial, "spatial")];
+        for (kind, name) in by_instruction {
+            rule(self.l1i.prefetcher.iter().all(|p| p.kind != kind), || {
+                let why = "instructions have none; off, next-line, stream or best-offset";
+                Invalid::new("l1i.prefetcher.kind", name, why)
+            })?;
+        }
+        Ok(())
     }
 
     fn check_core(&self) -> Result<(), Invalid> {

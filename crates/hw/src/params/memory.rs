@@ -45,9 +45,14 @@ pub enum PrefetcherKind {
     Stride,
     /// Ascending or descending streams inside 4 KiB pages.
     Stream,
+    /// One offset for all accesses: the one by which most would have been in time lately (Michaud, HPCA 2016).
+    BestOffset,
+    /// The lines of a region that the same instruction's last visit to such a region touched (spatial memory streaming,
+    /// Somogyi et al., ISCA 2006).
+    Spatial,
 }
 
-/// A hardware prefetcher, trained by the misses of its cache.
+/// A hardware prefetcher, trained by the misses of its cache and the first use of what was prefetched.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {
@@ -56,9 +61,19 @@ pub struct Prefetcher {
     /// Lines fetched for one trigger.
     #[schemars(range(min = 1, max = 64), extend("unit" = "lines"))]
     pub degree: u32,
-    /// How far ahead of the trigger the last of them may be.
+    /// How far ahead of the trigger the last of them may be; of a best offset the largest that is tried; of a spatial one the
+    /// size of a region, rounded up to a power of two, at most a page.
     #[schemars(range(min = 1, max = 256), extend("unit" = "lines"))]
     pub distance: u32,
+    /// What it remembers: streams, instructions' strides, requests that have been served, instructions' patterns.
+    #[schemars(range(min = 1, max = 65536), extend("unit" = "entries"))]
+    pub entries: u32,
+    /// Repetitions before a stream or a stride is believed.
+    #[schemars(range(min = 1, max = 15), extend("unit" = "repetitions"))]
+    pub confidence: u32,
+    /// It fetches one line at a time while less than this share of what it fetched before has been used; 0: never.
+    #[schemars(range(min = 0, max = 100), extend("unit" = "percent"))]
+    pub throttle_below: u32,
 }
 
 /// Which address chooses the set of a first-level cache. Tags are physical; what differs is only which lines of pages of
@@ -91,8 +106,8 @@ pub struct PrivateCache {
     pub mshrs: u32,
     /// Replacement policy.
     pub replacement: Replacement,
-    /// Hardware prefetcher.
-    pub prefetcher: Prefetcher,
+    /// Hardware prefetchers: each sees the same misses.
+    pub prefetcher: Vec<Prefetcher>,
 }
 
 /// The level-2 cache of one core.
@@ -112,8 +127,8 @@ pub struct Level2 {
     pub mshrs: u32,
     /// Replacement policy.
     pub replacement: Replacement,
-    /// Hardware prefetcher.
-    pub prefetcher: Prefetcher,
+    /// Hardware prefetchers: each sees the same misses.
+    pub prefetcher: Vec<Prefetcher>,
     /// What it holds of the L1D: inclusive, or non-inclusive.
     pub inclusion: Inclusion,
     /// Banks, interleaved by line; a power of two.

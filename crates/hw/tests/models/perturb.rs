@@ -77,7 +77,7 @@ fn others(schema: &Value, value: &Value, key: &str) -> Vec<Value> {
     let text = value.as_str().unwrap_or_default();
     let words: &[&str] = match key.rsplit('.').next().unwrap_or_default() {
         "kind" if key.starts_with("core") => &["out-of-order", "in-order"],
-        "kind" => &["off", "next-line", "stride", "stream"],
+        "kind" => &["off", "next-line", "stride", "stream", "best-offset", "spatial"],
         "direction" => &["bimodal", "gshare", "bi-mode", "tage"],
         "replacement" => &["lru", "random", "pseudo-lru", "rrip"],
         "index" => &["virtual", "physical"],
@@ -167,6 +167,21 @@ fn every_parameter_moves_something() {
             ],
         ),
         load(n1, &[("llc.dca_ways", Value::from(2)), ("llc.dca_lines", Value::from(64))]),
+        load(
+            n1,
+            &[
+                ("l1i.prefetcher.kind", v("stream")),
+                ("l1i.prefetcher.degree", Value::from(4)),
+                ("l1i.prefetcher.distance", Value::from(32)),
+                ("l1i.prefetcher.entries", Value::from(1)),
+                ("l1i.prefetcher.throttle_below", Value::from(50)),
+                ("l1d.prefetcher.kind", v("next-line")),
+                ("l1d.prefetcher.degree", Value::from(4)),
+                ("l1d.prefetcher.throttle_below", Value::from(50)),
+                ("l2.prefetcher.throttle_below", Value::from(50)),
+                ("l2.prefetcher.entries", Value::from(1)),
+            ],
+        ),
         load(
             n1,
             &[

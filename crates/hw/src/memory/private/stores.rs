@@ -145,7 +145,7 @@ mod tests {
     /// Writes `bytes` in stores of 16 B, each when the one before is done; returns when the last is.
     fn written(bytes: u64, change: impl FnOnce(&mut Platform)) -> (MemorySystem, Cycles) {
         let mut p = platform();
-        p.l2.prefetcher.kind = PrefetcherKind::Off;
+        p.l2.prefetcher[0].kind = PrefetcherKind::Off;
         change(&mut p);
         let mut memory = MemorySystem::new(&p, 1);
         let mut t = Cycles::ZERO;
