@@ -253,7 +253,7 @@ impl MemorySystem {
         if state & PREFETCHED != 0 {
             p.stats.hardware_prefetches_used += 1;
             p.l1d.set_state(at, state & !PREFETCHED);
-            self.train_l1d(i, place, Trigger { pc, line, t, ready });
+            self.train_l1d(i, place, Trigger { pc, line, used: true, t, ready });
         }
         let hit = t + self.l1d_latency;
         if state & CONTENDED != 0 {
@@ -330,7 +330,7 @@ impl MemorySystem {
                 p.stats.hardware_prefetches_used += 1;
                 p.l1i.set_state(at, 0);
                 p.unrest += 1;
-                self.train_l1i(i, place, Trigger { pc: 0, line, t, ready });
+                self.train_l1i(i, place, Trigger { pc: 0, line, used: true, t, ready });
             }
             self.private[i].unrest += u64::from(ready > t);
             return t.max(ready);
@@ -341,7 +341,7 @@ impl MemorySystem {
         let p = &mut self.private[i];
         p.l1i_mshrs.hold(t, ready);
         p.l1i.insert(place, ready, level, 0, 0);
-        self.train_l1i(i, place, Trigger { pc: 0, line, t, ready });
+        self.train_l1i(i, place, Trigger { pc: 0, line, used: false, t, ready });
         ready
     }
 
@@ -396,7 +396,7 @@ impl MemorySystem {
         self.private[i].l1d_mshrs.hold(t, ready);
         self.fill_l1d(i, place, ready, level, state, start);
         if who == CoreAccess::Load {
-            self.train_l1d(i, place, Trigger { pc, line, t, ready });
+            self.train_l1d(i, place, Trigger { pc, line, used: false, t, ready });
         }
         (ready, level)
     }
@@ -471,7 +471,7 @@ impl MemorySystem {
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
                 p.l2.set_state(at, state & !PREFETCHED);
-                self.train_l2(i, Trigger { pc, line, t, ready });
+                self.train_l2(i, Trigger { pc, line, used: true, t, ready });
             }
             return (hit.max(ready), level, state & EXCLUSIVE);
         }
@@ -482,7 +482,7 @@ impl MemorySystem {
         self.objects.missed(line, who == CoreAccess::Fetch, false);
         let (ready, level, state) = self.beyond_l2(i, line, start, who);
         self.private[i].l2_mshrs.hold(missed, ready);
-        self.train_l2(i, Trigger { pc, line, t, ready });
+        self.train_l2(i, Trigger { pc, line, used: false, t, ready });
         (ready, level, state & EXCLUSIVE)
     }
 

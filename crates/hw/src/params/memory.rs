@@ -65,13 +65,15 @@ pub struct Prefetcher {
     /// size of a region, rounded up to a power of two, at most a page.
     #[schemars(range(min = 1, max = 256), extend("unit" = "lines"))]
     pub distance: u32,
-    /// What it remembers: streams, instructions' strides, requests that have been served, instructions' patterns.
-    #[schemars(range(min = 1, max = 65536), extend("unit" = "entries"))]
+    /// What it remembers: at most 256 streams, or instructions' strides, requests that have been served, instructions' patterns;
+    /// 0: as many as is usual of its kind (16 streams, 256 strides or requests, 4096 patterns).
+    #[schemars(range(min = 0, max = 65536), extend("unit" = "entries"))]
     pub entries: u32,
     /// Repetitions before a stream or a stride is believed.
     #[schemars(range(min = 1, max = 15), extend("unit" = "repetitions"))]
     pub confidence: u32,
-    /// It fetches one line at a time while less than this share of what it fetched before has been used; 0: never.
+    /// It fetches one line at a time, the nearest, while less than this share of what it fetched before has been used; 0: never.
+    /// One that fetches a line at a time anyway goes on.
     #[schemars(range(min = 0, max = 100), extend("unit" = "percent"))]
     pub throttle_below: u32,
 }

@@ -1,8 +1,9 @@
 //! Best offset (Michaud, HPCA 2016; the second data prefetching championship's winner): one offset for all accesses. Each offset of a
 //! list is tried in turn: it scores where the line by so much before the one that is wanted now was asked for early enough
-//! for a prefetch to be here by now. The best of a round is used during the next.
+//! for a prefetch to be here by now. The best of a phase is used during the next.
 //!
-//! Left out: its second bank of requests that are delayed by a fixed time instead of until they are served.
+//! Left out: its second bank of requests that are delayed by a fixed time instead of until they are served, and offsets of a page and
+//! more, which cannot be used.
 
 use super::{Reach, Trigger, Wanted, NOTHING};
 use crate::memory::PAGE_LINES;
@@ -15,7 +16,7 @@ const ROUNDS: u32 = 100;
 /// At most this score, nothing is prefetched during the next phase (the same).
 const SCORE_BAD: u32 = 1;
 /// Requests under way that are remembered.
-const PENDING: usize = 64;
+const PENDING: usize = 256;
 
 /// Of one cache.
 pub struct BestOffset {
@@ -23,8 +24,9 @@ pub struct BestOffset {
     offsets: Box<[(u64, u32)]>,
     next: usize,
     round: u32,
-    /// The one in force.
+    /// The one in force, and the line that has been wanted last.
     best: Option<u64>,
+    trigger: u64,
     /// Lines whose prefetch by the offset in force, or themselves where there is none, have been served: by their last bits.
     served: Box<[u64]>,
     /// The same, under way: when they will have been.
@@ -49,6 +51,7 @@ impl BestOffset {
             next: 0,
             round: 0,
             best: Some(1),
+            trigger: u64::MAX,
             served: vec![u64::MAX; entries].into(),
             pending: VecDeque::with_capacity(PENDING),
         }
@@ -57,6 +60,7 @@ impl BestOffset {
     pub fn train(&mut self, Trigger { line, t, ready, .. }: Trigger, reach: Reach) -> Wanted {
         self.serve(t);
         self.learn(line);
+        self.trigger = line;
         let Some(offset) = self.best else {
             self.wait(ready, line);
             return NOTHING;
@@ -66,8 +70,9 @@ impl BestOffset {
 
     /// A line by the offset in force has been asked for.
     pub fn fetched(&mut self, line: u64, ready: Cycles) {
-        if let Some(offset) = self.best {
-            self.wait(ready, line.wrapping_sub(offset));
+        // Of several the first tells whether it would have been in time.
+        if self.best.is_some_and(|offset| line == self.trigger.wrapping_add(offset)) {
+            self.wait(ready, self.trigger);
         }
     }
 
@@ -119,11 +124,17 @@ mod tests {
 
     /// Every `stride`th line, one each `interval` cycles, memory being `latency` away; the offset that is found.
     fn found(stride: u64, interval: u64, latency: u64) -> Option<u64> {
+        let one = found_by(REACH, stride, interval, latency);
+        assert_eq!(found_by(Reach { degree: 4, ..REACH }, stride, interval, latency), one, "however many it fetches");
+        one
+    }
+
+    fn found_by(reach: Reach, stride: u64, interval: u64, latency: u64) -> Option<u64> {
         let mut p = BestOffset::new(256, REACH.distance);
         for k in 0..20_000 {
             let t = Cycles(k * interval);
             let line = k * stride;
-            let wanted = p.train(Trigger { pc: 0, line, t, ready: t + Cycles(latency) }, REACH);
+            let wanted = p.train(Trigger { pc: 0, line, used: false, t, ready: t + Cycles(latency) }, reach);
             wanted.lines().for_each(|line| p.fetched(line, t + Cycles(latency)));
         }
         p.best
@@ -143,7 +154,10 @@ mod tests {
         let mut line = 1u64;
         for k in 0..20_000 {
             line = line.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            p.train(Trigger { pc: 0, line: line >> 20, t: Cycles(10 * k), ready: Cycles(10 * k + 35) }, REACH);
+            p.train(
+                Trigger { pc: 0, line: line >> 20, used: false, t: Cycles(10 * k), ready: Cycles(10 * k + 35) },
+                REACH,
+            );
         }
         assert_eq!(p.best, None);
     }

@@ -19,11 +19,13 @@ use stride::Strides;
 use throttle::Throttle;
 use wiretime_base::Cycles;
 
-/// What a prefetcher sees: an access at `pc` missed `line` at `t`, or used what was prefetched; the line is there at `ready`.
+/// What a prefetcher sees: an access at `pc` (0: none is known) missed `line` at `t`, or used what was prefetched; the line is there
+/// at `ready`.
 #[derive(Clone, Copy, Debug)]
 pub struct Trigger {
     pub pc: u64,
     pub line: u64,
+    pub used: bool,
     pub t: Cycles,
     pub ready: Cycles,
 }
@@ -87,7 +89,13 @@ struct Prefetcher {
 impl Prefetcher {
     /// None where it is off.
     fn new(p: &params::Prefetcher) -> Option<Self> {
-        let (entries, confidence) = (p.entries as usize, p.confidence as u8);
+        let usual = match p.kind {
+            PrefetcherKind::Stream => 16,
+            PrefetcherKind::Spatial => 4096,
+            _ => 256,
+        };
+        let entries = if p.entries == 0 { usual } else { p.entries as usize };
+        let confidence = p.confidence as u8;
         let kind = match p.kind {
             PrefetcherKind::Off => return None,
             PrefetcherKind::NextLine => Kind::NextLine,
@@ -103,9 +111,11 @@ impl Prefetcher {
     fn train(&mut self, trigger: Trigger) -> Wanted {
         let mut reach = self.reach;
         if let Some(throttle) = &mut self.throttle {
-            throttle.used(trigger.line);
+            if trigger.used {
+                throttle.used(trigger.line);
+            }
             if throttle.holds() {
-                reach.degree = 1;
+                reach = Reach { degree: 1, distance: reach.distance - (reach.degree - 1) };
             }
         }
         let line = trigger.line;
@@ -149,6 +159,11 @@ impl Prefetchers {
         self.0[n].train(trigger)
     }
 
+    /// An access used a line that had been prefetched, and trains none of them.
+    pub fn used(&mut self, line: u64) {
+        self.0.iter_mut().filter_map(|p| p.throttle.as_mut()).for_each(|throttle| throttle.used(line));
+    }
+
     /// A line that it wanted was not there and has been asked for; it comes at `ready`.
     #[inline]
     pub fn fetched(&mut self, n: usize, line: u64, ready: Cycles) {
@@ -167,7 +182,7 @@ mod tests {
     }
 
     fn lines(p: &mut Prefetcher, pc: u64, line: u64) -> Vec<u64> {
-        p.train(Trigger { pc, line, t: Cycles(0), ready: Cycles(0) }).lines().collect()
+        p.train(Trigger { pc, line, used: true, t: Cycles(0), ready: Cycles(0) }).lines().collect()
     }
 
     #[test]
@@ -180,17 +195,23 @@ mod tests {
 
     #[test]
     fn one_whose_lines_nobody_uses_is_held_back() {
-        for (used, after) in [(true, 2), (false, 1)] {
+        for (used, after) in [(true, &[1u64, 2][..]), (false, &[1])] {
             let mut p = prefetcher(PrefetcherKind::NextLine, 2, 2, 50);
-            for page in 0..200 {
-                for line in lines(&mut p, 0, 64 * page) {
-                    p.fetched(line, Cycles(0));
-                    if used {
-                        lines(&mut p, 0, line);
+            // Pages in groups: the same place of each, before any of them is used.
+            for group in 0..10 {
+                let mut all = Vec::new();
+                for page in 32 * group..32 * (group + 1) {
+                    let t = Trigger { pc: 0, line: 64 * page, used: false, t: Cycles(0), ready: Cycles(0) };
+                    for line in p.train(t).lines() {
+                        p.fetched(line, Cycles(0));
+                        all.push(line);
                     }
                 }
+                for line in all.into_iter().filter(|_| used) {
+                    lines(&mut p, 0, line);
+                }
             }
-            assert_eq!(lines(&mut p, 0, 64 * 300).len(), after, "{used}");
+            assert_eq!(lines(&mut p, 0, 64 * 1000), after.iter().map(|l| 64 * 1000 + l).collect::<Vec<_>>(), "{used}");
         }
     }
 

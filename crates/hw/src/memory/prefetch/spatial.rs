@@ -1,7 +1,9 @@
 //! Spatial memory streaming (Somogyi and others, ISCA 2006): which lines of a region are touched while it is visited goes by the
 //! instruction and the place in the region of the first access; the next visit of that instruction fetches the same.
 //!
-//! A visit ends when its region makes room for another, not when one of its lines leaves the cache.
+//! A visit ends when its region makes room for another, the oldest first, not when one of its lines leaves the cache, and one of a
+//! single line takes as much room as others: the paper filters them. Accesses whose instruction is not known (prefetches of
+//! another cache, stores, fetches) belong to a visit and begin none.
 
 use super::{Reach, Wanted, NOTHING};
 use crate::memory::PAGE_LINES;
@@ -42,6 +44,9 @@ impl Spatial {
             visit.lines |= 1 << offset;
             return NOTHING;
         }
+        if pc == 0 {
+            return NOTHING;
+        }
         if self.visits.len() == VISITS {
             let over = self.visits.remove(0);
             // One line alone is no pattern.
@@ -55,10 +60,11 @@ impl Spatial {
         if of != cause {
             return NOTHING;
         }
-        // At most so many, from the first one on.
+        // At most so many: those nearest to the first one.
         let mut which = lines & !(1 << offset);
         while u64::from(which.count_ones()) > reach.degree {
-            which &= !(1 << (63 - which.leading_zeros()));
+            let (low, high) = (u64::from(which.trailing_zeros()), u64::from(63 - which.leading_zeros()));
+            which &= !(1 << if offset.abs_diff(low) > offset.abs_diff(high) { low } else { high });
         }
         Wanted { first: region * self.region, step: 1, count: self.region, which }
     }

@@ -1,8 +1,16 @@
 //! What comes of a prefetcher's lines: how many of the last ones were used before it had fetched as many again (after
 //! feedback-directed prefetching, Srinath and others, HPCA 2007). Left out: lateness and pollution, by which that one goes, too.
 
-/// Lines between two judgements, and lines that are remembered.
+/// Lines between two judgements.
 const INTERVAL: u32 = 64;
+/// Bits of the number of lines that are remembered.
+const REMEMBERED: u32 = 10;
+/// Hash multiplier: 2^64 by the golden ratio (Knuth, vol. 3): lines in the same place of different pages are apart.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn place(line: u64) -> usize {
+    (line.wrapping_mul(GOLDEN) >> (64 - REMEMBERED)) as usize
+}
 
 /// Of one prefetcher.
 pub struct Throttle {
@@ -16,7 +24,7 @@ pub struct Throttle {
 
 impl Throttle {
     pub fn new(below: u32) -> Self {
-        Self { below, recent: vec![u64::MAX; INTERVAL as usize].into(), fetched: 0, used: 0, holds: false }
+        Self { below, recent: vec![u64::MAX; 1 << REMEMBERED].into(), fetched: 0, used: 0, holds: false }
     }
 
     /// Whether it is held back.
@@ -29,13 +37,13 @@ impl Throttle {
             self.holds = self.used * 100 < self.below * INTERVAL;
             (self.fetched, self.used) = (0, 0);
         }
-        self.recent[(line % u64::from(INTERVAL)) as usize] = line;
+        self.recent[place(line)] = line;
         self.fetched += 1;
     }
 
     /// A line is used: if it was this prefetcher's, that counts.
     pub fn used(&mut self, line: u64) {
-        let there = &mut self.recent[(line % u64::from(INTERVAL)) as usize];
+        let there = &mut self.recent[place(line)];
         if *there == line {
             *there = u64::MAX;
             self.used += 1;

@@ -23,7 +23,10 @@ impl MemorySystem {
                 return (t + Cycles(1), Level::L1);
             }
             p.unrest += 1;
-            p.stats.hardware_prefetches_used += u64::from(state & PREFETCHED != 0);
+            if state & PREFETCHED != 0 {
+                p.stats.hardware_prefetches_used += 1;
+                p.l1d_prefetchers.used(line);
+            }
             if state & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
                 if state & CONTENDED != 0 {
