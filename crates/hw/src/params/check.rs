@@ -73,20 +73,20 @@ impl Platform {
                 )
             })?;
         }
-        for (name, p) in caches.into_iter().flat_map(|(name, all)| all.iter().map(move |p| (name, p))) {
-            rule(p.kind != super::PrefetcherKind::Stream || p.entries <= 256, || {
-                Invalid::new(format!("{name}.prefetcher.entries"), p.entries, "at most 256 streams")
-            })?;
-            rule(p.kind != super::PrefetcherKind::Spatial || p.distance > 1, || {
-                Invalid::new(format!("{name}.prefetcher.distance"), p.distance, "regions of at least 2 lines")
-            })?;
-        }
         // By the instruction that misses: of instructions' own misses there is none.
         let by_instruction = [(super::PrefetcherKind::Stride, "stride"), (super::PrefetcherKind::Spatial, "spatial")];
         for (kind, name) in by_instruction {
             rule(self.l1i.prefetcher.iter().all(|p| p.kind != kind), || {
                 let why = "instructions have none; off, next-line, stream or best-offset";
                 Invalid::new("l1i.prefetcher.kind", name, why)
+            })?;
+        }
+        for (name, p) in caches.into_iter().flat_map(|(name, all)| all.iter().map(move |p| (name, p))) {
+            rule(p.kind != super::PrefetcherKind::Stream || p.entries <= 256, || {
+                Invalid::new(format!("{name}.prefetcher.entries"), p.entries, "at most 256 streams")
+            })?;
+            rule(p.kind != super::PrefetcherKind::Spatial || p.distance > 1, || {
+                Invalid::new(format!("{name}.prefetcher.distance"), p.distance, "regions of at least 2 lines")
             })?;
         }
         Ok(())
