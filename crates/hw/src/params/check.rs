@@ -64,15 +64,6 @@ impl Platform {
             )
         })?;
         let caches = [("l1i", &self.l1i.prefetcher), ("l1d", &self.l1d.prefetcher), ("l2", &self.l2.prefetcher)];
-        for (name, p) in caches.into_iter().flat_map(|(name, all)| all.iter().map(move |p| (name, p))) {
-            rule(p.degree <= p.distance, || {
-                Invalid::new(
-                    format!("{name}.prefetcher.degree"),
-                    p.degree,
-                    format!("at most {name}.prefetcher.distance, {}", p.distance),
-                )
-            })?;
-        }
         // By the instruction that misses: of instructions' own misses there is none.
         let by_instruction = [(super::PrefetcherKind::Stride, "stride"), (super::PrefetcherKind::Spatial, "spatial")];
         for (kind, name) in by_instruction {
@@ -87,6 +78,13 @@ impl Platform {
             })?;
             rule(p.kind != super::PrefetcherKind::Spatial || p.distance > 1, || {
                 Invalid::new(format!("{name}.prefetcher.distance"), p.distance, "regions of at least 2 lines")
+            })?;
+            rule(p.degree <= p.distance, || {
+                Invalid::new(
+                    format!("{name}.prefetcher.degree"),
+                    p.degree,
+                    format!("at most {name}.prefetcher.distance, {}", p.distance),
+                )
             })?;
         }
         Ok(())

@@ -1,15 +1,16 @@
 //! What comes of a prefetcher's lines: how many of the last ones were used before it had fetched as many again (after
 //! feedback-directed prefetching, Srinath and others, HPCA 2007). Left out: lateness and pollution, by which that one goes, too.
 
+use crate::memory::spread;
+
 /// Lines between two judgements.
 const INTERVAL: u32 = 64;
 /// Bits of the number of lines that are remembered.
 const REMEMBERED: u32 = 10;
-/// Hash multiplier: 2^64 by the golden ratio (Knuth, vol. 3): lines in the same place of different pages are apart.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Lines in the same place of different pages are apart.
 fn place(line: u64) -> usize {
-    (line.wrapping_mul(GOLDEN) >> (64 - REMEMBERED)) as usize
+    spread(line, REMEMBERED) as usize
 }
 
 /// Of one prefetcher.

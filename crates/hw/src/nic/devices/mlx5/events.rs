@@ -19,6 +19,8 @@ pub const SENT: u8 = 0;
 pub const RECEIVED: u8 = 2;
 pub const SEND_ERROR: u8 = 13;
 pub const RECEIVE_ERROR: u8 = 14;
+/// Where the syndrome of an error is.
+const SYNDROME: usize = 0x37;
 /// Syndromes of errors: a packet is longer than its request, which its queue survives; a request makes no sense; a segment lies
 /// in no key; the queue is in the error state.
 pub const TOO_LONG: u8 = 0x01;
@@ -176,9 +178,7 @@ impl Mlx5 {
     ) {
         let Some(sq) = self.objects.sqs.get(number) else { return };
         let (cq, of) = (sq.cq, u32::from(opcode) << 24 | number);
-        let mut entry = failed(SEND_ERROR, of, counter, syndrome);
-        self.faults += u64::from(syndrome != FLUSHED);
-        self.complete(t, cq, &mut entry, own(Moves::Completions), io);
+        self.error(t, cq, failed(SEND_ERROR, of, counter, syndrome), io);
     }
 
     /// A request of a receive queue has failed, or has been given up: its place, and its number where requests go by their order.
@@ -196,11 +196,20 @@ impl Mlx5 {
         if striding {
             place(&mut entry, 2, &index.to_be_bytes());
         }
-        self.faults += u64::from(syndrome != FLUSHED);
-        let told = self.complete(t, cq, &mut entry, own(Moves::Completions), io);
-        if let Some(((visible, entry), queue)) = told.zip(lane) {
-            io.tell(visible, Notice::Completed { queue, entry, packet: None });
-        }
+        let told = self.error(t, cq, entry, io);
+        packetless(told, lane, io);
+    }
+
+    /// Faults are what queues meet; that others behind one are given up follows from it.
+    fn error<G: GuestMemory>(
+        &mut self,
+        t: Ps,
+        cq: u32,
+        mut entry: [u8; ENTRY],
+        io: &mut Io<'_, Due, G>,
+    ) -> Option<(Ps, u32)> {
+        self.faults += u64::from(entry[SYNDROME] != FLUSHED);
+        self.complete(t, cq, &mut entry, own(Moves::Completions), io)
     }
 
     /// A receive queue has met an error: software hears of it and of each request that is outstanding, and nothing is received
@@ -241,10 +250,17 @@ impl Mlx5 {
     }
 }
 
+/// The books hear of a receive queue's completion that is of no packet: when it is visible, and its entry.
+pub fn packetless<G>(told: Option<(Ps, u32)>, lane: Option<u16>, io: &mut Io<'_, Due, G>) {
+    if let Some(((visible, entry), queue)) = told.zip(lane) {
+        io.tell(visible, Notice::Completed { queue, entry, packet: None });
+    }
+}
+
 /// The completion of a request that has failed.
 fn failed(code: u8, number: u32, counter: u16, syndrome: u8) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
-    entry[0x37] = syndrome;
+    entry[SYNDROME] = syndrome;
     place(&mut entry, 0x38, &number.to_be_bytes());
     place(&mut entry, 0x3c, &counter.to_be_bytes());
     entry[ENTRY - 1] = code << 4;

@@ -476,7 +476,7 @@ impl Mlx5 {
                 match rq.state {
                     State::Ready => {
                         if before == State::Reset {
-                            self.tells_from_here(number, io);
+                            self.tells_from_here(number, &mut io.effects);
                         }
                         self.look_for_requests(number, io);
                     }

@@ -316,16 +316,15 @@ impl Mlx5 {
             let Some(lane) = free_lane(&self.lanes[0], !rq.user && beside) else { return };
             self.lanes[0][lane] = Some(number);
             rq.lane = Some(lane as u16);
-            let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
-            fx.note(Notice::Restarted { queue: lane as u16, entry });
+            self.tells_from_here(number, fx);
         }
     }
 
-    /// A receive queue that has been reset goes on where its completions are.
-    fn tells_from_here<G>(&self, number: u32, io: &mut Io<'_, Due, G>) {
+    /// A receive queue that is new, or has been reset, goes on where its completions are.
+    fn tells_from_here(&self, number: u32, fx: &mut Effects<'_, Due>) {
         let Some((rq, queue)) = self.objects.rqs.get(number).and_then(|rq| Some((rq, rq.lane?))) else { return };
         let entry = self.objects.cqs.get(rq.cq).map_or(0, |cq| cq.produced & (cq.ring.entries() - 1));
-        io.note(Notice::Restarted { queue, entry });
+        fx.note(Notice::Restarted { queue, entry });
     }
 
     /// The same of send queues: those of user contexts together.

@@ -6,7 +6,7 @@
 //! Left out: copies of a packet to several queues (the first gets it), LRO.
 
 use super::compress::Told;
-use super::events::{ENTRY, RECEIVED, TOO_LONG};
+use super::events::{packetless, ENTRY, RECEIVED, TOO_LONG};
 use super::execute::END_KEY;
 use super::fields::{half, place};
 use super::objects::{
@@ -443,9 +443,7 @@ impl Mlx5 {
             place(&mut entry, 0x3c, &(used as u16).to_be_bytes());
             entry[ENTRY - 1] = RECEIVED << 4;
             let told = self.complete(io.now, cq, &mut entry, by, io);
-            if let Some(((visible, entry), queue)) = told.zip(lane) {
-                io.tell(visible, Notice::Completed { queue, entry, packet: None });
-            }
+            packetless(told, lane, io);
         }
         // No request has room for it.
         if (length + shift).div_ceil(stride) > strides {
