@@ -22,8 +22,8 @@ struct Entry<E> {
 
 impl<E> Entry<E> {
     #[inline]
-    fn key(&self) -> Key {
-        Key::from(self.time.0) << 64 | Key::from(self.rank)
+    fn key(&self) -> (Ps, u64) {
+        (self.time, self.rank)
     }
 }
 impl<E> PartialEq for Entry<E> {
@@ -43,9 +43,6 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// Time and rank in one number.
-type Key = u128;
-
 /// Classes that have a lane of their own.
 const LANES: usize = 16;
 
@@ -55,8 +52,8 @@ const LANES: usize = 16;
 /// plain queue. What comes out of order goes to a heap.
 pub struct EventQueue<E> {
     lanes: [VecDeque<Entry<E>>; LANES],
-    /// The key at the front of each lane, and of the heap behind them.
-    heads: [Key; LANES + 1],
+    /// The time at the front of each lane, and of the heap behind them.
+    heads: [Ps; LANES + 1],
     heap: BinaryHeap<Entry<E>>,
     /// Those that hold anything, by bit.
     taken: u32,
@@ -66,13 +63,11 @@ pub struct EventQueue<E> {
     count: usize,
 }
 
-const NOTHING: Key = Key::MAX;
-
 impl<E: Event> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| VecDeque::with_capacity(64)),
-            heads: [NOTHING; LANES + 1],
+            heads: [Ps::MAX; LANES + 1],
             heap: BinaryHeap::with_capacity(64),
             taken: 0,
             first: 0,
@@ -84,6 +79,7 @@ impl<E: Event> Default for EventQueue<E> {
 
 impl<E: Event> EventQueue<E> {
     /// Schedules `event` at `time`.
+    #[inline]
     pub fn push(&mut self, time: Ps, event: E) {
         // 40 bits of sequence behind class and source: a trillion events before simultaneous ones could swap.
         self.sequence = (self.sequence + 1) & 0xff_ffff_ffff;
@@ -93,25 +89,33 @@ impl<E: Event> EventQueue<E> {
         self.count += 1;
         if let Some(lane) = self.lanes.get_mut(usize::from(class)) {
             if lane.back().is_none_or(|last| last.key() < entry.key()) {
-                let (empty, key) = (lane.is_empty(), entry.key());
+                let empty = lane.is_empty();
                 lane.push_back(entry);
                 if empty {
-                    self.new_head(usize::from(class), key);
+                    self.new_head(usize::from(class), time);
                 }
                 return;
             }
         }
         self.heap.push(entry);
-        let head = self.heap.peek().map_or(NOTHING, Entry::key);
+        let head = self.heap.peek().map_or(Ps::MAX, |e| e.time);
         self.new_head(LANES, head);
+    }
+
+    /// What simultaneous events at the fronts of two lanes, or of the heap, are ordered by.
+    #[inline]
+    fn rank(&self, at: usize) -> u64 {
+        let front = self.lanes.get(at).map_or(self.heap.peek(), VecDeque::front);
+        front.map_or(u64::MAX, |e| e.rank)
     }
 
     /// An earlier event, or the first one, is at the front of a lane.
     #[inline]
-    fn new_head(&mut self, at: usize, key: Key) {
-        self.heads[at] = key;
+    fn new_head(&mut self, at: usize, time: Ps) {
+        self.heads[at] = time;
         self.taken |= 1 << at;
-        if key < self.heads[self.first] {
+        let first = self.heads[self.first];
+        if time < first || time == first && self.rank(at) < self.rank(self.first) {
             self.first = at;
         }
     }
@@ -119,13 +123,18 @@ impl<E: Event> EventQueue<E> {
     /// Finds out which lane, or the heap, has the earliest event.
     #[inline]
     fn find_first(&mut self) {
-        let (mut rest, mut best, mut first) = (self.taken, NOTHING, self.first);
+        let (mut rest, mut best, mut first) = (self.taken & ((1 << LANES) - 1), Ps::MAX, self.first);
+        // A lane is one class, so that the lower one goes first among equals.
         while rest != 0 {
-            let at = rest.trailing_zeros() as usize;
+            let at = rest.trailing_zeros() as usize % LANES;
             rest &= rest - 1;
-            if self.heads[at] < best {
-                (best, first) = (self.heads[at], at);
-            }
+            let earlier = self.heads[at] < best;
+            best = if earlier { self.heads[at] } else { best };
+            first = if earlier { at } else { first };
+        }
+        let heap = self.heads[LANES];
+        if heap < best || heap == best && self.rank(LANES) < self.rank(first) {
+            first = LANES;
         }
         self.first = first;
     }
@@ -139,12 +148,12 @@ impl<E: Event> EventQueue<E> {
         }
         let (entry, next) = if from < LANES {
             let lane = &mut self.lanes[from];
-            (lane.pop_front(), lane.front().map(Entry::key))
+            (lane.pop_front(), lane.front().map(|e| e.time))
         } else {
-            (self.heap.pop(), self.heap.peek().map(Entry::key))
+            (self.heap.pop(), self.heap.peek().map(|e| e.time))
         };
         let entry = entry?;
-        self.heads[from] = next.unwrap_or(NOTHING);
+        self.heads[from] = next.unwrap_or(Ps::MAX);
         self.taken &= !(u32::from(next.is_none()) << from);
         self.find_first();
         self.count -= 1;
@@ -155,11 +164,12 @@ impl<E: Event> EventQueue<E> {
     pub fn retain(&mut self, keeps: impl Fn(&E) -> bool) {
         for (lane, head) in self.lanes.iter_mut().zip(&mut self.heads) {
             lane.retain(|entry| keeps(&entry.event));
-            *head = lane.front().map_or(NOTHING, Entry::key);
+            *head = lane.front().map_or(Ps::MAX, |e| e.time);
         }
         self.heap.retain(|entry| keeps(&entry.event));
-        self.heads[LANES] = self.heap.peek().map_or(NOTHING, Entry::key);
-        self.taken = (0..).zip(&self.heads).map(|(at, &head)| u32::from(head != NOTHING) << at).sum();
+        self.heads[LANES] = self.heap.peek().map_or(Ps::MAX, |e| e.time);
+        let filled = self.lanes.iter().map(|lane| !lane.is_empty()).chain([!self.heap.is_empty()]);
+        self.taken = (0..).zip(filled).map(|(at, filled)| u32::from(filled) << at).sum();
         self.find_first();
         self.count = self.lanes.iter().map(VecDeque::len).sum::<usize>() + self.heap.len();
     }
@@ -168,7 +178,7 @@ impl<E: Event> EventQueue<E> {
     #[inline]
     #[must_use]
     pub fn next_time(&self) -> Option<Ps> {
-        (self.count > 0).then(|| Ps((self.heads[self.first] >> 64) as u64))
+        (self.count > 0).then(|| self.heads[self.first])
     }
 
     /// Number of pending events.

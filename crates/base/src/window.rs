@@ -105,26 +105,26 @@ impl<T: Time> Window<T> {
     #[inline]
     pub fn hold(&mut self, asked: T, until: T, units: u64) {
         let units = units.min(self.units);
-        let mut until = until;
+        let last = self.holds.last().map_or(T::ZERO, |h| h.until);
+        if asked >= self.latest {
+            self.latest = asked;
+            if until >= last || self.order == Return::InOrder {
+                self.holds.push(Hold { asked, until: until.max(last), units });
+                self.used += units;
+                return;
+            }
+        }
+        self.hold_between(asked, until, units);
+    }
+
+    /// The same where others are given back later.
+    fn hold_between(&mut self, asked: T, mut until: T, units: u64) {
         if self.order == Return::InOrder {
-            let before = if asked >= self.latest {
-                self.holds.last().map(|h| h.until)
-            } else {
-                self.holds.iter().rev().find(|h| h.asked <= asked).map(|h| h.until)
-            };
+            let before = self.holds.iter().rev().find(|h| h.asked <= asked).map(|h| h.until);
             until = until.max(before.unwrap_or(T::ZERO));
         }
-        self.latest = self.latest.max(asked);
-        let hold = Hold { asked, until, units };
-        let mut at = self.holds.len();
-        while at > 0 && self.holds[at - 1].until > until {
-            at -= 1;
-        }
-        if at == self.holds.len() {
-            self.holds.push(hold);
-        } else {
-            self.holds.insert(at, hold);
-        }
+        let at = self.holds.count(|h| h.until <= until);
+        self.holds.insert(at, Hold { asked, until, units });
         if at < self.back {
             self.back += 1;
         } else {

@@ -32,17 +32,24 @@ struct Write {
     visible: Ps,
     address: u64,
     length: usize,
+    /// Where its bytes are, counted from the first byte ever written.
+    bytes: usize,
     purpose: Purpose,
     /// Written, or not to be written any more.
     done: bool,
 }
 
+/// Bytes of finished writes that wait to be forgotten together.
+const KEPT: usize = 1 << 15;
+
 /// Writes not yet visible, in order of visibility.
 pub struct DmaWrites {
     queue: VecDeque<Write>,
-    bytes: VecDeque<u8>,
-    /// Bytes of later writes, while those of an earlier one get their place.
-    aside: Vec<u8>,
+    /// Bytes, in the order in which their writes were decided; so many that were before them are forgotten.
+    bytes: Vec<u8>,
+    forgotten: usize,
+    /// How many there may be before it is looked which of them are still wanted.
+    most: usize,
     /// Writes outside guest memory, ignored as a root complex would.
     pub refused: u64,
 }
@@ -51,8 +58,9 @@ impl Default for DmaWrites {
     fn default() -> Self {
         Self {
             queue: VecDeque::with_capacity(4096),
-            bytes: VecDeque::with_capacity(1 << 20),
-            aside: Vec::with_capacity(1 << 16),
+            bytes: Vec::with_capacity(2 * KEPT),
+            forgotten: 0,
+            most: KEPT,
             refused: 0,
         }
     }
@@ -73,23 +81,37 @@ impl DmaWrites {
         (data, zeros): ([&[u8]; 2], usize),
         purpose: Purpose,
     ) -> Ps {
+        if self.bytes.len() >= self.most {
+            self.forget();
+        }
+        let from = self.bytes.len();
+        data.into_iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        if zeros > 0 {
+            self.bytes.resize(self.bytes.len() + zeros, 0);
+        }
+        let (length, bytes) = (self.bytes.len() - from, self.forgotten + from);
+        let write = |visible| Write { left, visible, address, length, bytes, purpose, done: false };
+        // Nearly always it leaves last, and is visible last.
+        if self.queue.back().is_none_or(|last| last.left <= left && last.visible <= visible) {
+            self.queue.push_back(write(visible));
+            return visible;
+        }
         // Of those that leave before it the last one is the last to be visible.
         let before = self.queue.iter().rev().find(|w| w.left <= left);
         let visible = before.map_or(visible, |w| visible.max(w.visible));
         let later = self.queue.iter().rev().take_while(|w| w.visible > visible).count();
-        let at = self.queue.len() - later;
-        let behind: usize = self.queue.range(at..).map(|w| w.length).sum();
-        let from = self.bytes.len() - behind;
-        self.aside.clear();
-        self.aside.extend(self.bytes.range(from..));
-        self.bytes.truncate(from);
-        data.into_iter().for_each(|piece| self.bytes.extend(piece));
-        let length = self.bytes.len() - from + zeros;
-        self.bytes.resize(from + length, 0);
-        self.bytes.extend(&self.aside);
-        let write = Write { left, visible, address, length, purpose, done: false };
-        self.queue.insert(at, write);
+        self.queue.insert(self.queue.len() - later, write(visible));
         visible
+    }
+
+    /// Bytes that no write under way has are forgotten, up to the first that one has.
+    #[cold]
+    fn forget(&mut self) {
+        let end = self.forgotten + self.bytes.len();
+        let wanted = self.queue.iter().map(|w| w.bytes).min().unwrap_or(end);
+        self.bytes.drain(..wanted - self.forgotten);
+        self.forgotten = wanted;
+        self.most = KEPT.max(2 * self.bytes.len());
     }
 
     /// When the next write becomes visible.
@@ -118,30 +140,20 @@ impl DmaWrites {
         may: impl Fn(Stream) -> bool,
         mut each: impl FnMut(Purpose, (u64, u64)),
     ) -> (u64, Ps) {
-        let (mut count, mut late, mut at) = (0, Ps::ZERO, 0);
+        let (mut count, mut late) = (0, Ps::ZERO);
         for w in self.queue.iter_mut().take_while(|w| w.visible <= t) {
-            let from = at;
-            at += w.length;
             if w.done || !may(w.purpose.into()) {
                 continue;
             }
             w.done = true;
             each(w.purpose, (w.address, w.length as u64));
-            // Its bytes may lie in two pieces.
-            let (a, b) = self.bytes.as_slices();
-            let (first, second) = (from.min(a.len())..at.min(a.len()), from.max(a.len())..at.max(a.len()));
-            let mut ok = first.is_empty() || memory.write(w.address, &a[first.clone()]);
-            if !second.is_empty() {
-                let rest = w.address.wrapping_add(first.len() as u64);
-                ok &= memory.write(rest, &b[second.start - a.len()..second.end - a.len()]);
-            }
-            self.refused += u64::from(!ok);
+            let from = w.bytes - self.forgotten;
+            self.refused += u64::from(!memory.write(w.address, &self.bytes[from..from + w.length]));
             count += 1;
             late += t - w.visible;
         }
-        while let Some(length) = self.queue.front().filter(|w| w.done && w.visible <= t).map(|w| w.length) {
+        while self.queue.front().is_some_and(|w| w.done && w.visible <= t) {
             self.queue.pop_front();
-            self.bytes.drain(..length);
         }
         (count, late)
     }
@@ -154,7 +166,7 @@ impl DmaWrites {
     /// Forgets what is not yet visible (device reset).
     pub fn clear(&mut self) {
         self.queue.clear();
-        self.bytes.clear();
+        self.forget();
     }
 }
 
@@ -231,24 +243,29 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_two_pieces_come_whole_in_any_order() {
+    fn bytes_are_kept_as_long_as_a_write_wants_them_and_no_longer() {
         let mut ram = Ram(vec![0; 4096]);
         let mut writes = DmaWrites::default();
-        let room = writes.bytes.capacity();
-        // Lets the bytes of one of the next three lie at the end and at the beginning of their room.
-        writes.push_pieces((Ps(1), Ps(1)), 0, ([&[]; 2], room - 1500), purpose(0));
-        push(&mut writes, (2, 2), 4000, &[1], 1);
-        writes.apply(Ps(1), &mut ram);
         let data: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
-        for (n, queue) in [(0, 1), (1, 2), (2, 1)] {
-            push(&mut writes, (2, 2), n * 1000, &data, queue);
+        // The first is visible last: its bytes stay, and all behind them.
+        push(&mut writes, (u64::MAX, u64::MAX), 3000, &data, 0);
+        let mut held = 0;
+        for n in 1..500u64 {
+            push(&mut writes, (n, n + 3), n % 3 * 1000, &data, 1);
+            writes.apply(Ps(n), &mut ram);
+            held = held.max(writes.bytes.len());
         }
-        let (first, second) = writes.bytes.as_slices();
-        assert!((1001..2001).contains(&first.len()) && !second.is_empty(), "the second one is cut");
-        for queue in [2, 1] {
-            writes.apply_of(Ps(2), &mut ram, |s| s == stream(queue), |_, _| {});
+        assert!(held > 400_000, "{held}");
+        writes.apply(Ps::MAX, &mut ram);
+        assert!(ram.0[..4000].chunks(1000).all(|piece| piece == data));
+        // From then on they take no more room than what is under way, and what waits to be forgotten.
+        writes.clear();
+        for n in 0..2000u64 {
+            writes.push_pieces((Ps(n), Ps(n + 3)), 0, ([&data[..500], &data[500..]], 24), purpose(1));
+            writes.apply(Ps(n), &mut ram);
+            assert!(writes.bytes.len() <= KEPT + 1024, "{n}: {}", writes.bytes.len());
         }
-        assert!(ram.0[..3000].chunks(1000).all(|piece| piece == data));
-        assert_eq!(writes.bytes.capacity(), room);
+        assert!(ram.0[..1000] == data && ram.0[1000..1024] == [0; 24]);
+        assert_eq!((writes.apply(Ps::MAX, &mut ram).0, writes.refused, writes.next_time()), (3, 0, Ps::MAX));
     }
 }

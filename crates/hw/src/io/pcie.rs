@@ -40,6 +40,8 @@ struct Direction {
     /// Of these so many have gone before a packet asked for at `latest` or before, the last one asked for.
     gone: usize,
     latest: Ps,
+    /// None of those has waited longer for a packet to go before.
+    longest: Ps,
 }
 
 impl Direction {
@@ -51,15 +53,30 @@ impl Direction {
 
     /// What a packet that is asked for at `t` finds to be sent before it; what had time to leave while nothing else did
     /// has left.
+    #[inline]
     fn owed(&mut self, t: Ps) -> Ps {
-        let from = if t < self.latest { 0 } else { self.gone };
+        let from = if t < self.latest {
+            // Those before had gone by then.
+            self.gone.min(self.owed.count(|o| o.since + self.longest <= t))
+        } else {
+            self.latest = t;
+            self.gone
+        };
+        if self.owed.get(from).is_none_or(|o| o.since > t) {
+            return Ps::ZERO;
+        }
+        self.owed_from(t, from)
+    }
+
+    fn owed_from(&mut self, t: Ps, from: usize) -> Ps {
         let until = from + self.owed[from..].iter().take_while(|o| o.since <= t).count();
         if t >= self.latest {
-            (self.gone, self.latest) = (until, t);
+            self.gone = until;
         }
         let waits = self.waits(t, from..until);
         for o in &mut self.owed[from..until] {
             o.sent = o.sent.min(t);
+            self.longest = self.longest.max(o.sent - o.since);
         }
         waits
     }
@@ -85,6 +102,8 @@ impl Direction {
         let owed = self.owed.len();
         self.owed.forget(|rest| rest[0].sent <= t || all_left && rest[0].since <= t);
         self.gone = self.gone.saturating_sub(owed - self.owed.len());
+        let gone = self.owed.iter().filter(|o| o.sent != Ps::MAX);
+        self.longest = gone.map(|o| o.sent - o.since).max().unwrap_or_default();
     }
 }
 
@@ -171,9 +190,9 @@ impl Pcie {
         let service = this.owed(t) + self.rate.time_of(bytes);
         let sent = this.calendar.reserve(t, service) + service;
         this.unacknowledged += bytes;
-        let dllps = this.unacknowledged / interval * DLLPS * u64::from(self.p.dllp_size);
-        this.unacknowledged %= interval;
-        if dllps > 0 {
+        if this.unacknowledged >= interval {
+            let dllps = this.unacknowledged / interval * DLLPS * u64::from(self.p.dllp_size);
+            this.unacknowledged %= interval;
             stats.dllp_bytes += dllps;
             other.owes(sent + self.latency, self.rate.time_of(dllps));
         }

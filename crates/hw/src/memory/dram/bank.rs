@@ -265,7 +265,21 @@ impl Commands {
     }
 
     /// When a row may be opened, at `new.time` or later: no more than four in any window.
+    #[inline]
     pub fn first_activate(&self, mut new: Booked, t: &Timing) -> Ps {
+        // Nearly always behind all that is booked, as columns are.
+        match self.runs.last() {
+            Some(&(first, last)) if new.time >= first => {
+                let at = self.booked.len();
+                new.time = self.after_all_of(&Booked { time: new.time.max(last), ..new }, at, t);
+                let fourth = at.checked_sub(4).map(|i| self.booked[i].time + t.four_activates);
+                new.time.max(fourth.unwrap_or(Ps::ZERO))
+            }
+            _ => self.first_activate_between(new, t),
+        }
+    }
+
+    fn first_activate_between(&self, mut new: Booked, t: &Timing) -> Ps {
         loop {
             new.time = self.behind_run(new.time);
             let at = self.before(new.time);

@@ -282,9 +282,16 @@ impl<D: Device> Port<D> {
     /// What has been told goes into the books.
     #[inline]
     fn hear(&mut self, books: &mut Books) {
-        for (t, notice) in self.told.list.drain(..) {
-            books.hear(self.index, t, &notice, &mut self.mac);
+        if !self.told.list.is_empty() {
+            self.hear_all(books);
         }
+    }
+
+    fn hear_all(&mut self, books: &mut Books) {
+        for (t, notice) in &self.told.list {
+            books.hear(self.index, *t, notice, &mut self.mac);
+        }
+        self.told.list.clear();
     }
 
     fn arrive<G: GuestMemory>(
