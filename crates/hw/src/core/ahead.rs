@@ -1,17 +1,19 @@
 //! Prediction that runs ahead of fetch: the queue of fetch targets between branch predictor and L1I (a decoupled front end,
 //! Reinman, Calder and Austin 1999). Each line's translation and its fetch are asked for when it is predicted, up to as many
-//! lines before fetch gets there as the queue holds; so misses overlap each other and what is decoded meanwhile.
+//! targets before fetch gets there as the queue holds; so misses overlap each other and what is decoded meanwhile.
 //!
-//! The predictor names a line a cycle, and none that it has not yet been told of: behind a misprediction, a late target, a
-//! barrier or an exception it begins anew. Left out: lines of the wrong path, which a real one fetches as well.
+//! The predictor names a line a cycle, and the target of a taken branch as much later as its level of the BTB answers: fetch,
+//! which takes several cycles for most of what it is told, waits for that only where the queue is empty. Behind a
+//! misprediction, a late target, a barrier or an exception it begins anew. Left out: lines of the wrong path, which a real one
+//! fetches as well.
 
 use wiretime_base::Cycles;
 
 pub struct Ahead {
-    /// When the last lines were fetched, as many as the queue holds; none: fetch asks for itself.
+    /// When the last targets were fetched, as many as the queue holds; none: fetch asks for itself.
     fetched: Box<[Cycles]>,
     oldest: usize,
-    /// When the next line can be predicted.
+    /// When the next target can be named.
     next: Cycles,
 }
 
@@ -20,22 +22,34 @@ impl Ahead {
         Self { fetched: vec![Cycles::ZERO; entries as usize].into(), oldest: 0, next: Cycles::ZERO }
     }
 
-    /// When the line that fetch reaches at `fetch` is asked for: not before `floor`.
+    /// Whether prediction runs ahead at all.
     #[inline]
-    pub fn asks(&mut self, fetch: Cycles, floor: Cycles) -> Cycles {
+    pub fn runs(&self) -> bool {
+        !self.fetched.is_empty()
+    }
+
+    /// When the target is named that fetch would reach at `fetch`: not before `floor`.
+    #[inline]
+    pub fn names(&mut self, fetch: Cycles, floor: Cycles) -> Cycles {
         let Some(&room) = self.fetched.get(self.oldest) else { return fetch };
-        let t = self.next.max(room).max(floor).min(fetch);
+        let t = self.next.max(room).max(floor);
         self.next = t + Cycles(1);
         t
     }
 
-    /// The line asked for last has been fetched at `t`: its place is free.
+    /// The target named last has been fetched at `t`: its place is free.
     #[inline]
     pub fn fetched(&mut self, t: Cycles) {
         if let Some(place) = self.fetched.get_mut(self.oldest) {
             *place = t;
             self.oldest = if self.oldest + 1 == self.fetched.len() { 0 } else { self.oldest + 1 };
         }
+    }
+
+    /// The next target is that of a taken branch, `cycles` behind what was named last.
+    #[inline]
+    pub fn turn(&mut self, cycles: Cycles) {
+        self.next += cycles.saturating_sub(Cycles(1));
     }
 
     /// Nothing can be predicted before `t`.
@@ -65,34 +79,38 @@ mod tests {
     fn without_a_queue_fetch_asks_for_itself() {
         let mut a = Ahead::new(0);
         for t in [5, 7, 1000] {
-            assert_eq!(a.asks(Cycles(t), Cycles::ZERO), Cycles(t));
+            assert_eq!(a.names(Cycles(t), Cycles::ZERO), Cycles(t));
             a.fetched(Cycles(t));
         }
     }
 
     #[test]
-    fn as_many_lines_ahead_as_the_queue_holds_one_a_cycle() {
+    fn as_many_targets_ahead_as_the_queue_holds_one_a_cycle() {
         let mut a = Ahead::new(3);
         a.restart(Cycles(100));
         // Each line takes 50 cycles to decode.
-        let asked: Vec<u64> = (0..6u64)
+        let named: Vec<u64> = (0..6u64)
             .map(|n| {
                 let fetch = Cycles(100 + 50 * n);
-                let t = a.asks(fetch, Cycles::ZERO);
+                let t = a.names(fetch, Cycles::ZERO);
                 a.fetched(fetch);
                 t.0
             })
             .collect();
-        assert_eq!(asked, [100, 101, 102, 103, 150, 200], "the fourth when the first has left");
+        assert_eq!(named, [100, 101, 102, 103, 150, 200], "the fourth when the first has left");
     }
 
     #[test]
-    fn not_before_it_knows_the_way_nor_after_fetch() {
+    fn not_before_it_knows_the_way() {
         let mut a = Ahead::new(4);
         a.restart(Cycles(500));
-        assert_eq!(a.asks(Cycles(400), Cycles::ZERO), Cycles(400), "fetch is never later for it");
+        assert_eq!(a.names(Cycles(400), Cycles::ZERO), Cycles(500), "fetch waits for it");
         a.restart(Cycles(500));
-        assert_eq!(a.asks(Cycles(700), Cycles::ZERO), Cycles(500));
-        assert_eq!(a.asks(Cycles(900), Cycles(800)), Cycles(800), "the floor");
+        assert_eq!(a.names(Cycles(700), Cycles::ZERO), Cycles(501));
+        assert_eq!(a.names(Cycles(900), Cycles(800)), Cycles(800), "the floor");
+        a.turn(Cycles(3));
+        assert_eq!(a.names(Cycles(900), Cycles::ZERO), Cycles(803), "a target that the main BTB has");
+        a.turn(Cycles(1));
+        assert_eq!(a.names(Cycles(900), Cycles::ZERO), Cycles(804));
     }
 }

@@ -14,6 +14,7 @@ impl Core {
     pub(super) fn redirect(&mut self, t: Cycles, cause: StallCause) {
         self.ahead.restart(t);
         self.restarted = true;
+        self.turned = t > self.fetch;
         self.turn(t, cause);
     }
 
@@ -53,15 +54,41 @@ impl Core {
             self.fetch = floor;
             self.fetch_cause = StallCause::Fetch;
         }
-        if pc / LINE != self.fetched_line {
-            self.fetch_line(pc, vaddr, memory, walker);
+        let line = pc / LINE != self.fetched_line;
+        if line || self.turned {
+            self.fetch_target((pc, vaddr), line, memory, walker);
         }
     }
 
-    pub(super) fn fetch_line(&mut self, pc: u64, vaddr: u64, memory: &mut MemorySystem, walker: &mut impl Walker) {
-        self.fetched_line = pc / LINE;
+    /// Fetch goes on to another line, or to the target of a taken branch.
+    fn fetch_target(
+        &mut self,
+        (pc, vaddr): (u64, u64),
+        line: bool,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) {
+        self.turned = false;
         let floor = self.cycle().saturating_sub(self.ahead_most);
-        let asked = self.ahead.asks(self.fetch, floor);
+        let named = self.ahead.names(self.fetch, floor);
+        if named > self.fetch {
+            self.fetch = named;
+            self.fetch_cause = StallCause::Fetch;
+        }
+        if line {
+            self.fetch_line((pc, vaddr), named, memory, walker);
+        }
+        self.ahead.fetched(self.fetch);
+    }
+
+    fn fetch_line(
+        &mut self,
+        (pc, vaddr): (u64, u64),
+        asked: Cycles,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) {
+        self.fetched_line = pc / LINE;
         let translated = asked + self.tlb.instruction(self.index, vaddr, asked, memory, walker);
         if translated > self.fetch {
             self.fetch = translated;
@@ -72,7 +99,6 @@ impl Core {
             self.fetch = there;
             self.fetch_cause = StallCause::L1i;
         }
-        self.ahead.fetched(self.fetch);
     }
 
     /// What a barrier, an acquire or release, or a system register write makes others wait for.
@@ -112,6 +138,11 @@ impl Core {
         self.stats.branches += 1;
         match self.predictor.resolve(kind, pc, fall_through, next) {
             Outcome::Through => {}
+            Outcome::Taken(cycles) if self.ahead.runs() => {
+                self.ahead.turn(cycles);
+                self.turned = true;
+                self.turn(self.fetch + Cycles(1), StallCause::Fetch);
+            }
             Outcome::Taken(cycles) => self.turn(self.fetch + cycles, StallCause::Fetch),
             Outcome::LateTarget(cycles) => {
                 self.stats.btb_misses += 1;

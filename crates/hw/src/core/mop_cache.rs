@@ -38,7 +38,7 @@ pub enum Found {
 
 impl MopCache {
     pub fn new(p: &params::Core) -> Self {
-        let group = p.fetch_width.next_power_of_two();
+        let group = p.fetch_width;
         let lines = p.mop_cache_entries / group;
         let ways = p.mop_cache_ways.max(1);
         Self {

@@ -89,6 +89,8 @@ pub struct Core {
     pub(super) new_group: bool,
     /// Fetch begins anew where prediction had not known of.
     pub(super) restarted: bool,
+    /// It goes on at the target of a taken branch, which prediction that runs ahead has named or is to name.
+    pub(super) turned: bool,
     pub(super) mops: MopCache,
     pub(super) ahead: Ahead,
     /// How long before the current cycle a line may have been asked for.
@@ -154,7 +156,7 @@ impl Core {
                 .then(|| (p.system_read_drain.into(), p.system_read_store_drain.into())),
             split_accesses: p.split_accesses,
             full_barriers: p.full_barriers,
-            group_mask: u64::from(p.fetch_width.next_power_of_two()) * 4 - 1,
+            group_mask: u64::from(p.fetch_width) * 4 - 1,
             fetch_ahead: Cycles::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(Cycles(1)),
             forward_latency: Cycles::from(p.store_forward_latency),
             device_read: clock.cycle_at_or_after(round_trip),
@@ -168,6 +170,7 @@ impl Core {
             fetched_line: u64::MAX,
             new_group: true,
             restarted: true,
+            turned: false,
             mops: MopCache::new(p),
             ahead: Ahead::new(p.fetch_target_entries),
             // What has been reached is forgotten as much later: half of it is enough for any queue.

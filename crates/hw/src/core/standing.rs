@@ -79,7 +79,8 @@ impl Core {
         words.extend([self.fetch, self.last_load, self.last_store, self.device.0, self.device.1].map(after));
         words.extend([self.load_fence, self.store_fence, self.pending.0].map(|t| t.saturating_sub(now).0));
         words.extend([self.fetch_cause, self.commit_cause, self.pending.1, self.store_cause].map(|c| c as u64));
-        words.extend([u64::from(self.new_group), u64::from(self.restarted), self.fetched_line, self.device.2]);
+        words.extend([self.new_group, self.restarted, self.turned].map(u64::from));
+        words.extend([self.fetched_line, self.device.2]);
         self.mops.stand(&mut words);
         words.extend(self.ready.iter().map(|t| t.saturating_sub(now).0));
         for entries in self.all_entries() {

@@ -96,7 +96,9 @@ impl Full {
     }
 
     fn insert(&mut self, address: u64, page_bits: u8) {
-        let i = self.used.iter().enumerate().min_by_key(|(_, &u)| u).map_or(0, |(i, _)| i);
+        // The order of uses goes on behind the wrap of their clock.
+        let since = |used: u32| used.wrapping_sub(self.clock.wrapping_add(1));
+        let i = self.used.iter().enumerate().min_by_key(|(_, &u)| since(u)).map_or(0, |(i, _)| i);
         self.mask[i] = page_mask(page_bits);
         self.base[i] = address & self.mask[i];
         self.touch(i);
@@ -371,6 +373,17 @@ mod tests {
             2 * warm - Cycles(1) - Cycles(looked),
             "one that was asked for before is"
         );
+    }
+
+    #[test]
+    fn the_oldest_leaves_also_behind_the_wrap_of_the_clock() {
+        let mut level = Full::new(4);
+        (0..4).for_each(|page| level.insert(page << 12, 12));
+        level.clock = u32::MAX - 1;
+        assert!((0..4).all(|page| level.hit(page << 12)) && level.clock == 2, "it wraps among them");
+        level.insert(4 << 12, 12);
+        let there: Vec<bool> = (0..5).map(|page| level.hit(page << 12)).collect();
+        assert_eq!(there, [false, true, true, true, true]);
     }
 
     #[test]

@@ -343,7 +343,8 @@ impl MemorySystem {
             }
         }
         if i < self.private.len() {
-            if others != 0 {
+            // What all only read moves nowhere.
+            if others != 0 && (remove || dirty != 0) {
                 self.shared.contention.moves(line, t);
             }
             if remove && self.shared.exclusive() {
@@ -462,6 +463,23 @@ mod tests {
         assert!(!m.private[0].holds(LINE), "a store does not");
         assert!(state & EXCLUSIVE != 0);
         assert!(m.shared.directory.as_ref().unwrap().get(&LINE).is_none_or(|cores| cores & 1 == 0));
+    }
+
+    /// Cores that only read a line do not fight for it; cores that write it do.
+    #[test]
+    fn what_is_only_read_is_not_contended() {
+        for write in [false, true] {
+            let (mut m, _) = system(4, |_| ());
+            for core in 0..4 {
+                let t = wiretime_base::Cycles(100_000 + 300 * core as u64);
+                if write {
+                    m.store(core, LINE * 64, t);
+                } else {
+                    m.load(core, LINE * 64, 0, t);
+                }
+            }
+            assert_eq!(m.shared.contention.has(LINE), write);
+        }
     }
 
     /// gem5's `mostly_excl`, what its `Cache::satisfyRequest`, `maintainClusivity` and `handleSnoop` do.

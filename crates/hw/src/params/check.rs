@@ -100,7 +100,7 @@ impl Platform {
                 format!("at most core.fetch_width, {}", core.fetch_width),
             )
         })?;
-        let lines = core.fetch_width.next_power_of_two() * core.mop_cache_ways;
+        let lines = core.fetch_width * core.mop_cache_ways;
         rule(core.mop_cache_entries % lines == 0, || {
             let rule = format!("a multiple of {lines}: lines of core.fetch_width, core.mop_cache_ways a set");
             Invalid::new("core.mop_cache_entries", core.mop_cache_entries, rule)
@@ -122,6 +122,7 @@ impl Platform {
 
     fn check_powers(&self) -> Result<(), Invalid> {
         for (name, value) in [
+            ("core.fetch_width", self.core.fetch_width),
             ("core.predictor.entries", self.core.predictor.entries),
             ("core.predictor.indirect_entries", self.core.predictor.indirect_entries),
             ("l2.banks", self.l2.banks),

@@ -53,3 +53,52 @@ fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
         }
     }
 }
+
+/// Cycles a block of so many groups of four instructions, each block ending in a branch to the next, of which there are `blocks`.
+fn turn(text: &str, ahead: u32, groups: u64, blocks: u64) -> f64 {
+    let mut p: Platform = toml::from_str(text).expect("a platform");
+    (p.core.fetch_target_entries, p.core.fetch_width, p.core.mop_cache_entries) = (ahead, 4, 0);
+    let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 2));
+    let length = groups as usize * 4;
+    let ops: Vec<MicroOp> = (1..=length)
+        .map(|i| {
+            // Three units for integers, so that all four of a group issue at once.
+            let class = if i % 4 == 0 { Class::Simd } else { Class::Alu };
+            let mut op = MicroOp::new(if i == length { Class::Branch } else { class });
+            if i == length {
+                op.branch = Branch::Direct;
+            } else if class == Class::Alu {
+                op.reads(29).writes((i % 16) as u8);
+            }
+            op
+        })
+        .collect();
+    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    // Lines of their own, in one page.
+    let at = |n: u64| 0x4000_0000 + n % blocks * 64;
+    let mut run = |turns: u64| {
+        for n in 0..turns * blocks {
+            let block = BlockRef { paddr: at(n), vaddr: at(n), quick: &quick, ops: &ops };
+            core.run(block, 0, length, &[], Some(at(n + 1)), &mut memory, &mut Flat);
+        }
+        core.stats().cycles as f64
+    };
+    let warm = run(100);
+    (run(200) - warm) / (200 * blocks) as f64
+}
+
+/// What takes fetch longer than the predictor hides how long the predictor takes; without a queue of targets it is added.
+#[test]
+fn prediction_ahead_of_fetch_hides_the_latency_of_targets() {
+    let text = include_str!("../../../../platforms/ampere-altra.toml");
+    // As many taken branches as the first, the second, and the third level of the BTB has.
+    for (blocks, latency) in [(8, 1), (40, 2), (300, 3)] {
+        for groups in 1..=4u64 {
+            let close = |cycles: f64, expected: u64| (cycles - expected as f64).abs() < 0.06;
+            let (with, without) = (turn(text, 12, groups, blocks), turn(text, 0, groups, blocks));
+            // Four are dispatched a cycle, so a group takes one at least.
+            assert!(close(with, groups.max(latency)), "{groups} of {blocks}: {with}");
+            assert!(close(without, groups - 1 + latency), "{groups} of {blocks}: {without} without");
+        }
+    }
+}
