@@ -151,6 +151,8 @@ impl PollCore {
                 if out.is_empty() {
                     w.cpu.spend(model.cycles.empty_poll);
                     self.turn_ends(began, true, host);
+                } else {
+                    w.cpu.spend(model.cycles.turn);
                 }
             }
             Phase::Look => {
@@ -288,7 +290,8 @@ fn make(w: &mut Work<'_>, bytes: u32, out: &mut Vec<Buffer>) {
             rest -= length;
             out.push(Buffer { number, length, more: rest > 0 });
         }
-        w.cpu.spend(w.model.cycles.receive + w.model.cycles.work);
+        let further = (out.len() - from - 1) as f64;
+        w.cpu.spend(w.model.cycles.receive + w.model.cycles.work + further * w.model.cycles.segment);
         w.write_record(out[from].number, w.model.touches.received_lines);
         w.cpu.store(w.host, w.pool.data(out[from].number));
     }

@@ -16,7 +16,7 @@ stats! {
         fifo_peak: "B" gauge, "highest fill of the FIFO";
         fifo_level: "B" gauge, "fill of the FIFO at the end";
         fifo_level_ps: "B ps", "fill of the FIFO, added up over time";
-        buffer_faults: "buffers", "buffers or descriptors outside memory";
+        buffer_faults: "buffers", "buffers or descriptors outside memory, and indices outside their ring";
     }
 }
 
@@ -43,7 +43,7 @@ stats! {
         descriptors_fetched: "descriptors", "descriptors read";
         write_backs: "writes", "descriptors written back as done";
         bad_packets: "packets", "packets whose descriptors make no sense, dropped";
-        buffer_faults: "buffers", "buffers or descriptors outside memory";
+        buffer_faults: "buffers", "buffers or descriptors outside memory, and indices outside their ring";
         fifo_peak: "B" gauge, "highest fill of the FIFO";
     }
 }

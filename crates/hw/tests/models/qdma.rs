@@ -263,7 +263,10 @@ fn a_completion_ring_interrupts() {
     b.doorbell(0, 2, ENTRIES as u32 - 2);
     b.port.start_traffic(b.now, &mut b.books);
     assert_eq!(b.passes(Ps::from_us(3)), [0; 0], "nobody waits");
+    assert_eq!(b.word(completions + 16 * ENTRIES), 0, "nor has software said that it reads");
     let trigger = 1 << 24 | 1 << 27;
+    b.doorbell(0, 3, trigger);
+    b.passes(Ps::from_us(3));
     let come = b.word(completions + 16 * ENTRIES) & 0xffff;
     assert!(come > 0, "its status tells of packets all the same");
     b.doorbell(0, 3, trigger | 1 << 28);

@@ -220,7 +220,7 @@ pub fn set_up(
     match interface {
         Interface::I8254x => intel::set_up(intel::Family::I8254x, host, port, queues, model),
         Interface::I82599 => intel::set_up(intel::Family::I82599, host, port, queues, model),
-        Interface::Qdma => qdma::set_up(host, port, queues, model),
+        Interface::Qdma => qdma::set_up(host, port, queues, (model, longest)),
         Interface::Connectx6Dx | Interface::Connectx7 => mlx5::set_up(host, memory, port, queues, (model, longest)),
     }
 }

@@ -23,12 +23,24 @@ fn rings(arena: Arena) -> [u64; 3] {
     [arena.ring(0), arena.ring(1), arena.ring(2)]
 }
 
+/// Buffers that a packet may take (PG302, C2H stream engine).
+const BUFFERS_MOST: u32 = 31;
+
 /// Programs the device: tables, engines, contexts of queues.
 ///
 /// # Errors
 /// Where the model does not say how.
-pub fn set_up(host: &Host, port: usize, queues: &[(u16, Arena)], model: &CostModel) -> Result<(), Invalid> {
+pub fn set_up(
+    host: &Host,
+    port: usize,
+    queues: &[(u16, Arena)],
+    (model, longest): (&CostModel, u32),
+) -> Result<(), Invalid> {
     let d = model.qdma_driver()?;
+    if longest > BUFFERS_MOST * model.policy.buffer {
+        let why = format!("a packet of {longest} B takes more than the {BUFFERS_MOST} buffers that it may");
+        return Err(Invalid::new("policy.buffer", model.policy.buffer, why));
+    }
     let mut nics = host.nics.borrow_mut();
     let slot = &mut nics.slots[port];
     let mut write = |offset: u64, value: u32| slot.write(Place { bar: 0, offset }, &value.to_le_bytes());

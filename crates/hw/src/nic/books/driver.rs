@@ -214,6 +214,10 @@ impl Driver {
 
     /// The receive tail was written: `count` descriptors more, beside `available` that the NIC had.
     pub fn replenishes(&mut self, t: Ps, count: u32, available: u32) {
+        // What hands nothing over to be sent has done with a burst when it gives buffers back.
+        if self.stats.posted == 0 {
+            self.end_burst();
+        }
         self.stats.rx_doorbells += 1;
         self.stats.replenished += u64::from(count);
         // What fills the ring at first replaces nothing.
@@ -246,6 +250,25 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What takes packets and sends none gives buffers back behind each burst: full polls after each other are told apart.
+    #[test]
+    fn a_burst_ends_where_buffers_come_back_and_nothing_is_sent() {
+        for sends in [false, true] {
+            let (mut d, mut j) = (Driver::new(), Journeys::default());
+            if sends {
+                d.posts(Ps(1), 1);
+            }
+            for burst in 0..4 {
+                let first = burst * 2;
+                (first..first + 2).for_each(|i| d.written(i, Ps(10), Some(i.into())));
+                (first..first + 2).for_each(|i| _ = d.reads(i, 64, Ps(20 + u64::from(burst)), &mut j));
+                d.replenishes(Ps(25 + u64::from(burst)), 2, 60);
+            }
+            let s = &d.stats;
+            assert_eq!((s.polls, s.bursts, s.burst_packets), if sends { (0, 0, 0) } else { (4, 4, 8) });
+        }
+    }
 
     #[test]
     fn scalar_loops() {

@@ -133,6 +133,8 @@ fn of_qdma() -> Knowledge {
             0x80c if random.one_in(2) => value & 0x0c00_0000,
             0x80c => handed_over(random) as u32 & !0xf,
             0x810 if !random.one_in(8) => u32::from(random.one_in(2)) << 28,
+            // Doorbells: indices that short rings have.
+            0x18000..=0x1ffff if !random.one_in(8) => value & 0xffff_0003,
             // Whom they interrupt, and how: a ring's, or a completion ring's.
             0x814 if !random.one_in(8) => value & random.of(&[0x081f, 0x81f0]) as u32,
             // Bases are written whole, or they would be made up.

@@ -41,6 +41,9 @@ pub struct Writing {
     filled: u32,
 }
 
+/// Buffers of a packet (PG302, C2H stream engine: data of at most 31 times the buffer's size).
+const BUFFERS_MOST: u32 = 31;
+
 fn purpose(queue: u16, moves: Moves) -> Purpose {
     Purpose::new(Side::Receive, queue, moves)
 }
@@ -58,10 +61,10 @@ impl Writing {
 }
 
 impl<S: SharedRegisters> Qdma<S> {
-    /// Descriptors for a packet of so many bytes; none, where its queue takes none.
+    /// Descriptors for a packet of so many bytes; none, where its queue takes none, or not one so long.
     pub(super) fn needs(&self, queue: u16, bytes: u32) -> Option<u32> {
         let size = self.c2h.get(usize::from(queue))?.buffer;
-        (size > 0).then(|| bytes.div_ceil(size).max(1))
+        (size > 0).then(|| bytes.div_ceil(size).max(1)).filter(|&needs| needs <= BUFFERS_MOST)
     }
 
     /// A packet comes for a queue; whether it is taken.
@@ -297,7 +300,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 let ring = &self.rings[usize::from(queue)];
                 let cycles = self.registers.timer(ring.context.timer);
                 let ends = t + self.user_clock.at(wiretime_base::Cycles(cycles));
-                io.at(ends, Due::Timer { queue, epoch: ring.epoch });
+                io.at(ends, Due::Timer { queue, epoch: ring.epoch, number: ring.timer });
             }
         }
     }

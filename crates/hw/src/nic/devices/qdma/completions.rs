@@ -49,8 +49,9 @@ pub struct CompletionRing {
     told: bool,
     /// It wants to be interrupted by the next.
     armed: bool,
-    /// A timer runs.
+    /// A timer runs, and which one: one that ran for what has been told by then says nothing.
     timing: bool,
+    pub timer: u32,
     /// A status waits to be written.
     pub due: bool,
     /// Entries and packets that no status has told of.
@@ -75,7 +76,8 @@ impl CompletionRing {
     pub fn configure(&mut self, context: Completion, entries: u32) {
         let epoch = self.epoch.wrapping_add(1);
         let entries = if context.valid { entries } else { 0 };
-        *self = Self { context, entries, color: context.color, epoch, ..Self::default() };
+        // Nothing is told before software has read up to its first entry once (PG302, queue setup).
+        *self = Self { context, entries, color: context.color, epoch, told: true, ..Self::default() };
     }
 
     /// Entries that software has not read.
@@ -139,8 +141,8 @@ impl CompletionRing {
             Trigger::Timer => (false, true),
             Trigger::TimerAndCount => (enough, true),
         };
-        if self.told && self.context.trigger != Trigger::Every {
-            return Follows::Nothing;
+        if self.told {
+            return Follows::Nothing; // one at a time, whatever makes it due
         }
         if now {
             self.due = true;
@@ -168,20 +170,21 @@ impl CompletionRing {
         Follows::Status
     }
 
-    /// Software has read up to `index`, and wants to be interrupted or not.
-    pub fn read_up_to(&mut self, index: u32, count: u32, armed: bool) -> Follows {
-        self.armed = armed;
-        if self.entries > 0 {
-            self.consumed = index % self.entries;
+    /// Software has read up to `index`, and wants to be interrupted or not; `None` where it cannot have: nothing of it holds.
+    pub fn read_up_to(&mut self, index: u32, count: u32, armed: bool) -> Option<Follows> {
+        let entries = self.entries;
+        if index >= entries || (index + entries - self.consumed) % entries > self.unread() {
+            return None;
         }
-        self.told = false;
-        self.moderate(count)
+        (self.consumed, self.armed, self.told) = (index, armed, false);
+        Some(self.moderate(count))
     }
 
     /// Its status is written, where it is; whether software is interrupted.
     pub fn tells(&mut self) -> bool {
         self.due = false;
         self.told = true;
+        (self.timing, self.timer) = (false, self.timer.wrapping_add(1));
         self.context.interrupts.enabled && std::mem::take(&mut self.armed)
     }
 }
@@ -253,6 +256,7 @@ mod tests {
             ..Completion::default()
         };
         r.configure(context, 16);
+        assert_eq!(r.read_up_to(0, 100, false), Some(Follows::Nothing));
         r
     }
 
@@ -289,11 +293,11 @@ mod tests {
             (Follows::Nothing, Follows::Nothing),
             "until software has answered"
         );
-        assert_eq!(r.read_up_to(3, 3, false), Follows::Timer);
+        assert_eq!(r.read_up_to(3, 3, false), Some(Follows::Timer));
         assert_eq!(r.expired(), Follows::Status);
         r.tells();
         (0..4).for_each(|_| assert_eq!(write(&mut r, 3), Follows::Nothing));
-        assert_eq!(r.read_up_to(4, 3, false), Follows::Status, "at once, where enough wait");
+        assert_eq!(r.read_up_to(4, 3, false), Some(Follows::Status), "at once, where enough wait");
     }
 
     #[test]
@@ -301,10 +305,10 @@ mod tests {
         let mut r = ring(Trigger::Every);
         (r.context.status, r.context.interrupts.enabled) = (false, true);
         assert_eq!(write(&mut r, 1), Follows::Nothing, "it does not wait");
-        assert_eq!(r.read_up_to(0, 1, true), Follows::Status, "what has come before is told at once");
+        assert_eq!(r.read_up_to(0, 1, true), Some(Follows::Status), "what has come before is told at once");
         assert!(r.tells());
         assert_eq!(write(&mut r, 1), Follows::Nothing, "once each time that it asks");
-        assert_eq!(r.read_up_to(2, 1, true), Follows::Nothing);
+        assert_eq!(r.read_up_to(2, 1, true), Some(Follows::Nothing));
         assert_eq!((write(&mut r, 1), r.tells(), r.tells()), (Follows::Status, true, false));
     }
 
@@ -313,7 +317,8 @@ mod tests {
         let mut r = ring(Trigger::Every);
         assert_eq!(write(&mut r, 3), Follows::Status);
         r.tells();
-        assert_eq!(write(&mut r, 3), Follows::Status);
+        assert_eq!(write(&mut r, 3), Follows::Nothing, "one at a time");
+        assert_eq!(r.read_up_to(1, 3, false), Some(Follows::Status));
         for (mode, second) in
             [(Trigger::Count, Follows::Status), (Trigger::Timer, Follows::Nothing), (Trigger::User, Follows::Nothing)]
         {
@@ -321,6 +326,39 @@ mod tests {
             let first = if mode == Trigger::Timer { Follows::Timer } else { Follows::Nothing };
             assert_eq!((write(&mut r, 2), write(&mut r, 2)), (first, second), "{mode:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_told_before_software_has_said_that_it_reads() {
+        let mut r = ring(Trigger::Every);
+        r.configure(r.context, 16);
+        assert_eq!(write(&mut r, 1), Follows::Nothing);
+        assert_eq!(r.read_up_to(0, 1, false), Some(Follows::Status));
+    }
+
+    #[test]
+    fn what_software_cannot_have_read_is_refused() {
+        let mut r = ring(Trigger::Disabled);
+        (0..4).for_each(|_| _ = write(&mut r, 1));
+        for (index, taken) in [(5, false), (16, false), (70_000, false), (4, true), (3, false), (4, true)] {
+            assert_eq!(r.read_up_to(index, 1, false).is_some(), taken, "{index}");
+        }
+        assert_eq!((r.unread(), r.has_room()), (0, true));
+    }
+
+    #[test]
+    fn a_timer_is_over_once_software_is_told() {
+        let mut r = ring(Trigger::TimerAndCount);
+        assert_eq!(write(&mut r, 2), Follows::Timer);
+        let first = r.timer;
+        assert_eq!(write(&mut r, 2), Follows::Status);
+        r.tells();
+        r.read_up_to(2, 2, false);
+        assert_eq!(
+            (write(&mut r, 2), r.timer == first),
+            (Follows::Timer, false),
+            "another one, from its own first entry on"
+        );
     }
 
     #[test]

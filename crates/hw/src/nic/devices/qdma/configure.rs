@@ -41,6 +41,8 @@ impl<S: SharedRegisters> Qdma<S> {
                 self.coalescing.forget(queue);
                 self.interrupts.forget(Side::Receive, queue);
                 self.rings[at].configure(c, self.registers.ring_entries(c.ring_size));
+                // It is this ring that software polls.
+                fx.note(Notice::Restarted { queue, entry: 0 });
             }
             Selector::Prefetch => {
                 let p = Prefetch::of(&self.registers.context(7, queue));

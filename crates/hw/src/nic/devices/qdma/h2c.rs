@@ -65,7 +65,10 @@ impl<S: SharedRegisters> Qdma<S> {
     /// A doorbell.
     pub(super) fn post_h2c<G: GuestMemory>(&mut self, queue: u16, value: u32, io: &mut Io<'_, Due, G>) {
         let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
-        let count = q.ring.post(value & 0xffff);
+        let Some(count) = q.ring.post(value & 0xffff) else {
+            self.faults += 1;
+            return;
+        };
         if q.report.arms(value >> 16 & 1 != 0) {
             self.statuses.push_back(Status::Ring(Side::Transmit, queue));
         }

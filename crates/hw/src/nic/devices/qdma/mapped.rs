@@ -196,7 +196,10 @@ impl<S: SharedRegisters> Qdma<S> {
     /// A doorbell of a queue between memories.
     pub(super) fn post_mapped(&mut self, side: Side, queue: u16, value: u32) {
         let Some(q) = self.mapped.ring(side, queue) else { return };
-        q.ring.post(value & 0xffff);
+        if q.ring.post(value & 0xffff).is_none() {
+            self.faults += 1;
+            return;
+        }
         let at_once = q.report.arms(value >> 16 & 1 != 0);
         self.want_descriptors(side, queue);
         if at_once {

@@ -73,15 +73,14 @@ impl<D> DescriptorRing<D> {
         self.most_reads = reads;
     }
 
-    /// A doorbell: so many are new.
-    pub fn post(&mut self, index: u32) -> u32 {
-        if self.entries == 0 {
-            return 0;
+    /// A doorbell: so many are new; `None` where the ring has no such entry: what it was told before holds.
+    pub fn post(&mut self, index: u32) -> Option<u32> {
+        if index >= self.entries {
+            return None;
         }
-        let index = index % self.entries;
         let new = self.distance(self.posted, index);
         self.posted = index;
-        new
+        Some(new)
     }
 
     fn distance(&self, from: u32, to: u32) -> u32 {
@@ -172,7 +171,8 @@ mod tests {
             let mut under_way = VecDeque::new();
             for post in posts {
                 let room = entries - 1 - r.outstanding().min(entries - 1);
-                posted += u64::from(r.post(r.posted + post.min(room)));
+                let index = (r.posted + post.min(room)) % entries;
+                posted += u64::from(r.post(index).expect("an entry"));
                 for _ in 0..100 {
                     let count = r.due(u32::MAX, 8);
                     if count == 0 {
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn what_comes_for_an_earlier_life_is_not_taken() {
         let mut r = DescriptorRing::<()>::default();
-        assert_eq!((r.due(1, 8), r.post(3)), (0, 0), "no ring");
+        assert_eq!((r.due(1, 8), r.post(3)), (0, None), "no ring");
         r.start(0, (8, 8), 1);
-        r.post(3);
+        assert_eq!((r.post(3), r.post(8), r.posted), (Some(3), None, 3), "beyond the ring");
         let (_, fetch) = r.fetch(r.due(8, 8));
         assert_eq!((fetch.count, r.due(8, 8)), (3, 0));
         r.start(0, (8, 8), 1);
