@@ -18,6 +18,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.feather
 import pytest
 import typer.main
@@ -121,6 +122,16 @@ def test_values_of_the_command_line_have_their_type() -> None:
         ({"axes": {"seed": [1, 2, 1]}}, "P: two points are the same: seed 1; seed 1"),
         ({"axes": {"seed": [1, {"label": "a"}]}}, "P: axis seed: either values or tables"),
         ({"axes": {"x": [{"seed": 1}]}}, "P: axis x: a table needs a label"),
+        (
+            {"axes": {"x": [{"label": "a", "seed": 1}, {"label": "a", "seed": 2}]}},
+            "P: axis x: two places are called a",
+        ),
+        ({"axes": {"ipc": [{"label": "a", "seed": 1}]}}, "P: axis ipc: is a metric's name"),
+        (
+            {"axes": {"x": [{"label": "a", "seed": 1}], "X": [{"label": "b", "rate": "1Gbps"}]}},
+            "P: axis x: another is called so, but for capitals",
+        ),
+        ({"study": {"name": "t", "loss": 2.0}}, 'P: study.loss: of a search (measure = "msb")'),
         (
             {"metrics": ["forwarded_gpbs"]},
             "no run yields it: unknown metric 'forwarded_gpbs'; did you mean forwarded_gbps",
@@ -419,6 +430,36 @@ def test_a_worker_that_is_killed_takes_no_other_point_with_it(monkeypatch: pytes
     execute.sweep(study.tasks, lambda task, reason: heard.append((task.point.text(), reason)), 1)
     assert heard[:2] == [("seed 1", None), ("seed 2", None)] and workers.pools == 2
     assert heard[2:] == [("seed 3", "its process was killed"), ("seed 4", "its process was killed")]
+
+
+def test_a_damaged_point_is_run_again_and_a_damaged_study_is_told_of(tmp_path: Path) -> None:
+    """As an interrupted power supply leaves them: files that are there and hold nothing, or half."""
+    plan = written(tmp_path / "plan.toml", seed=[1, 2])
+    out = tmp_path / "out"
+    assert wiretime("sweep", str(plan), "--out", str(out)).returncode == 0
+    first = sorted((out / "points").glob("*/row.json"))[0]
+    whole = first.read_text()
+    first.write_text(whole[: len(whole) // 2])
+    (first.parent / "time.json").write_text("")
+    again = wiretime("sweep", str(plan), "--out", str(out), "--resume")
+    assert again.returncode == 0 and first.read_text() == whole, again.stderr
+    about = out / "study.json"
+    kept = about.read_text()
+    for text, said in (("[]", "is no study's folder"), (json.dumps({"format": one.FORMAT}), "is damaged")):
+        about.write_text(text)
+        done = wiretime("report", str(out))
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    about.write_text(kept)
+    (out / "points.parquet").write_bytes(b"PAR1")
+    done = wiretime("query", str(out), "SELECT 1")
+    assert done.returncode == 2 and done.stderr.startswith("wiretime: query: "), done.stderr
+
+
+def test_a_query_may_call_two_columns_alike(tmp_path: Path) -> None:
+    rows = show.rows(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array(["[b]"])], names=["a", "a", "[c]"]))
+    text = io.StringIO()
+    Console(width=60, file=text).print(rows)
+    assert [word for word in text.getvalue().split() if "─" not in word] == ["a", "a", "[c]", "1", "2", "[b]"]
 
 
 def test_clusters_that_are_not_there_are_told_of(tmp_path: Path) -> None:

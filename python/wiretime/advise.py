@@ -66,6 +66,8 @@ def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | 
     plan = {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}
     with tempfile.TemporaryDirectory(prefix="wiretime-advise-") as path:
         study = api.sweep(plan, out=path, jobs=jobs)
+        if len(failed := study.failed()) == len(values):
+            raise WiretimeError(f"advise: nothing could be run: {next(iter(failed.values()))}")
         rows = folder.query(study.path, "SELECT * FROM points").to_pylist()
     by_value = {row[axis]: row for row in rows}
     return {value: by_value.get(value) for value in values}

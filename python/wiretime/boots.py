@@ -87,17 +87,17 @@ class Boot:
         lock = folder() / f"{name}.lock"
         try:
             folder().mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._hold(lock, fcntl.LOCK_SH)
         except OSError:
             # Nothing can be kept here; what is kept is used as long as it is whole.
+            self.release()
             self.there, self.none = bool(self._found()), False
             if not self.there:
                 raise
             return
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
         found = self._found()
         if found is None:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._hold(lock, fcntl.LOCK_EX)
             found = self._found()  # somebody may have made it meanwhile
             if found is None:
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -105,6 +105,17 @@ class Boot:
                 fcntl.flock(self._lock, fcntl.LOCK_SH)
         self.none = found == []
         self.there = bool(found)
+
+    def _hold(self, lock: Path, how: int) -> None:
+        """Lock the file that has this name: who removes a state removes its lock, too."""
+        while True:
+            if self._lock < 0:
+                self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._lock, how)
+            with contextlib.suppress(FileNotFoundError):
+                if lock.stat().st_ino == os.fstat(self._lock).st_ino:
+                    return
+            self.release()
 
     def _found(self) -> list[str] | None:
         """Return the files of the state: none where there can be none; ``None`` where there is nothing whole."""
@@ -221,14 +232,16 @@ def limit() -> int:
 
 
 def _remove(path: Path) -> bool:
-    """Remove a state unless somebody uses it."""
-    lock = os.open(folder() / f"{path.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Remove a state, and its lock, unless somebody uses it."""
+    name = folder() / f"{path.name}.lock"
+    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+        name.unlink(missing_ok=True)
     except BlockingIOError:
         return False
     else:
-        shutil.rmtree(path, ignore_errors=True)
         return True
     finally:
         os.close(lock)

@@ -22,11 +22,13 @@ from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.request import Request
 from wiretime.search.trials import CLASSES
-from wiretime.statistics import busy_cores, load, stalls, total
+from wiretime.statistics import busy_cores, instructed, load, stalls, total
 from wiretime.study.plan import About, Point, settings_of
 
 # What a run was asked for, beside its result.
 REQUEST = "request.json"
+# The same of a study's point.
+POINT = "point.json"
 # Something that plans cannot ask for: what comes with a user's program.
 OWN = "own"
 # Of what may be asked for, how the host gets there: nothing in a result depends on it.
@@ -37,6 +39,8 @@ SMALL, NO_LOSS = 0.05, 0.001
 FULL = 0.9
 # Packets at a time of which a poll's own cost is still a good part: half of a usual burst.
 SHORT = 16
+# A share of polls that find nothing, of all queues, beside one queue that is never empty.
+UNEVEN = 0.3
 # Stall causes that say how long data took to come.
 MEMORY = ("l2_hit", "llc_hit", "snoop", "dram")
 MISSED = "llc_misses_"
@@ -85,6 +89,8 @@ def asked(path: Path) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = json.loads((path / REQUEST).read_text())
     except (OSError, ValueError):
+        if isinstance(about := files.read(path / POINT), dict) and isinstance(its := about.get("settings"), dict):
+            return dict(its)
         raise WiretimeError(
             f"{path / REQUEST}: not there or not JSON: the run is of an older version; --counters explains without it"
         ) from None
@@ -160,9 +166,25 @@ class Run:
     @cached_property
     def empty(self) -> float | None:
         """The share of polls that found nothing, where the program polls."""
+        made, empty = (sum(polls) for polls in zip(*self._polls, strict=True)) if self._polls else (0, 0)
+        return empty / made if made else None
+
+    @property
+    def _polls(self) -> list[tuple[int, int]]:
         drivers = [q["driver"] for port in self.statistics["ports"] for q in port["queues"]]
-        made = sum(d["polls"] for d in drivers)
-        return sum(d["empty_polls"] for d in drivers) / made if made else None
+        return [(d["polls"], d["empty_polls"]) for d in drivers]
+
+    @cached_property
+    def swamped(self) -> tuple[int, float] | None:
+        """The queue that is never empty while others mostly are, and its share of the packets."""
+        packets = [q["receive"]["delivered"] for port in self.statistics["ports"] for q in port["queues"]]
+        if len(packets) < 2 or not self.empty or not sum(packets):
+            return None
+        busiest = max(range(len(packets)), key=lambda i: packets[i])
+        made, empty = self._polls[busiest]
+        if not made or empty / made >= SMALL or self.empty < UNEVEN:
+            return None
+        return busiest, packets[busiest] / sum(packets)
 
     @cached_property
     def burst(self) -> float | None:
@@ -223,7 +245,14 @@ def _cores(r: Run) -> Iterator[str]:
     n, each = len(r.cores), r.cycles
     what, it = ("core", "it") if n == 1 else (f"{n} cores together", "they")
     can = n * r.frequency / max(each, 1) / 1e6
-    if r.empty is not None and r.empty >= SMALL:
+    if r.swamped is not None:
+        queue, share = r.swamped
+        yield (
+            f"Queue {queue} has {_percent(share)} of the packets and was never found empty, while "
+            f"{_percent(r.empty or 0)} of all polls found nothing: flows, or what RSS hashes of them, spread unevenly, "
+            "and the core of that queue limits."
+        )
+    elif r.empty is not None and r.empty >= SMALL:
         yield (
             f"The {what} spent {each:.0f} cycles for each packet, but {_percent(r.empty)} of the polls found nothing: "
             "there is time left."
@@ -233,6 +262,8 @@ def _cores(r: Run) -> Iterator[str]:
             f"The {what} spent {each:.0f} cycles for each packet and found some at every poll, but only {r.burst:.1f} "
             f"at a time: in longer bursts, which a higher load brings, a packet costs less, so that {it} can do more."
         )
+    elif r.dropped and r.cohort["core_drop"] < max(r.cohort[c] for c in MEANT):
+        yield f"A packet takes the {what} {each:.0f} cycles ({each / r.frequency * 1e9:.1f} ns), its waits included."
     else:
         yield (
             f"A packet takes the {what} {each:.0f} cycles ({each / r.frequency * 1e9:.1f} ns), so that {can:.2f} "
@@ -246,7 +277,9 @@ def _cores(r: Run) -> Iterator[str]:
     meanings = {s.name: s.meaning for s in stalls()}
     stack = sorted(((share, name) for name, share in r.stack.items() if share >= SMALL), reverse=True)
     parts = [f"{_percent(share)} {name.replace('_', ' ')} ({meanings[name]})" for share, name in stack[:4]]
-    if parts:
+    if not instructed(r.result):
+        yield "Where its cycles go is not known: software is a model here, and no instruction was timed."
+    elif parts:
         yield f"Its cycles went to: {'; '.join(parts)}."
     missed = [(n, name) for name, n in numbers(r.statistics["objects"]).items() if name.startswith(MISSED) and n]
     if r.waits >= SMALL and missed:
@@ -293,7 +326,7 @@ def _input_output(r: Run) -> Iterator[str]:
 def _descriptors(r: Run) -> Iterator[str]:
     wanted = r.result["offered_mpps"]
     free = [q["receive"]["free"] for port in r.statistics["ports"] for q in port["queues"]]
-    if r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
+    if r.swamped is None and r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
         yield (
             f"Although {_percent(r.empty)} of the polls found nothing, packets met no descriptor: bursts are longer "
             "than the ring, or the NIC learns of new descriptors late. More descriptors help, more cores do not."
@@ -335,7 +368,8 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
         # One core is the system's; there may be more than queues.
         cores = max(p["system"]["cores"] - 1, queues)
         suggest(busy, "one core and queue more", {"cores": cores, "queues": queues})
-    if stack["dram"] >= SMALL:
+    # Of a model's cycles no cause is known: whatever misses may be what takes them.
+    if stack["dram"] >= SMALL or (not instructed(r.result) and total(numbers(r.statistics["objects"]), MISSED)):
         if llc["dca_ways"] == 0:
             suggest(r.waits + 0.3, "direct cache access", {"llc.dca_ways": max(1, llc["ways"] // 4)})
         suggest(r.waits, "DRAM at no distance", {"dram.controller_latency": "1ns"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from wiretime.errors import WiretimeError
 
@@ -29,6 +31,14 @@ def replace(path: Path, text: str) -> Path:
     except OSError as e:
         raise WiretimeError(f"{path}: {e.strerror}") from None
     return path
+
+
+def read(path: Path) -> Any:
+    """Return what a file of JSON holds: nothing where it is not there, or not whole, as after a power cut."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def check(option: str, path: Path) -> None:

@@ -28,10 +28,11 @@ from rich.table import Table
 
 import wiretime._native as _native
 from wiretime import counters, runs, software
+from wiretime.apps import words
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.profile import KERNEL_FILE
-from wiretime.request import Request
+from wiretime.request import Request, option_of
 from wiretime.setup import store
 from wiretime.tables import of_numbers
 
@@ -239,7 +240,8 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
     if interface in TABLES:
         name, programmed = TABLES[interface]
         made[name] = dict(programmed)
-    return made
+    # What its arguments change of what it touches and does is the model's, too.
+    return software.told(made, words("--app-args", request.app_args))
 
 
 def simulated(request: Request, model: software.Model) -> Report:
@@ -268,6 +270,18 @@ def make(request: Request, tell: Tell) -> Found:
         raise WiretimeError(f"--nic {interface}: models are made for {', '.join(DRIVERS)}")
     if (cores := int(machine["system"]["cores"])) != 2 or request.queues != 1:
         raise WiretimeError(f"--cores {cores - 1}, --queues {request.queues}: a model is of one core and one queue")
+    # Before it is measured: what the model could not be used with, or would not say.
+    usual = Request()
+    for field in runs.OF_A_GUEST:
+        if getattr(request, field) != getattr(usual, field):
+            raise WiretimeError(f"{option_of(field)}: of a guest, which a model has none of")
+    if changed := software.changed(runs.machine(request)):
+        keys = ", ".join(changed[:3]) + (" and others" if len(changed) > 3 else "")
+        raise WiretimeError(
+            f"model: of a platform's core as its file has it, not another: {keys}"
+        )
+    nothing = {"packet": 1.0, "turn": 1.0, "empty_poll": 1.0}
+    _model(request, nothing, Shares(0.3, 0.4, 0.3), 1, "")
     lines = PROGRAMS[request.app]["payload"] == "all"
 
     def measured(on: Request, where: str) -> list[Point]:

@@ -222,7 +222,10 @@ def _change(table: Table, key: str, value: Any) -> None:
                 raise WiretimeError(f"--set {key}: there are {len(nodes)}, counted from 0")
             nodes = [nodes[int(parent)]]
         else:
-            below = [node[parent] for node in nodes]
+            # Of cards of several kinds, those that have it.
+            below = [node[parent] for node in nodes if parent in node]
+            if not below:
+                raise WiretimeError(f"--set {key}: this machine has no {parent}: it is of another card")
             nodes = [entry for node in below for entry in (node if isinstance(node, list) else [node])]
     for node in nodes:
         node[last] = value

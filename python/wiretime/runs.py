@@ -84,8 +84,8 @@ def machine(r: Request) -> dict[str, Any]:
         raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")
     if r.nic is not None and r.nic not in apps.QUEUES:
         raise unknown("NIC", r.nic, apps.QUEUES)
-    if r.ports is not None and not 1 <= r.ports <= (most := platforms.ports_max()):
-        raise WiretimeError(f"--ports {r.ports}: must be from 1 to {most}")
+    if r.ports is not None and not 1 <= r.ports <= platforms.ports_max():
+        raise WiretimeError(f"--ports {r.ports}: must be from 1 to {platforms.ports_max()}")
     return platforms.load(r.platform, [*changes, *r.changes], r.ports)
 
 
@@ -144,7 +144,7 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
         _refuse_rate(r, platform)
         return None
     usual = Request()
-    for field in OF_A_GUEST:
+    for field in (*OF_A_GUEST, "boot", "every_turn"):
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
     model = software.told(software.of(app.name, platform, r.model), apps.words("--app-args", r.app_args))

@@ -175,14 +175,16 @@ def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]
         return said
     if measured != here:
         said.append(f"software: {model['name']} was measured on {measured}; the core here is {here}'s")
-    elif here in platforms.names() and (changed := _changed(platform)):
-        keys = ", ".join(changed[:3]) + (" and others" if len(changed) > 3 else "")
+    elif differs := changed(platform):
+        keys = ", ".join(differs[:3]) + (" and others" if len(differs) > 3 else "")
         said.append(f"software: {model['name']} was measured on another core: {keys}")
     return said
 
 
-def _changed(platform: Mapping[str, Any]) -> list[str]:
-    """Return which parameters of a platform's core are other than in its file."""
+def changed(platform: Mapping[str, Any]) -> list[str]:
+    """Return which parameters of the core of one of our platforms are other than in its file."""
+    if platform["name"] not in platforms.names():
+        return []
     there = dict(platforms.flatten(platforms.load(platform["name"])["core"]))
     here = dict(platforms.flatten(platform["core"]))
     return [f"core.{key}" for key, value in here.items() if value != there.get(key)]

@@ -75,6 +75,9 @@ def load(folder: Path) -> Report:
         raise WiretimeError(f"{path}: {reason}") from None
     if not isinstance(result, dict) or result.get("statistics") is None:
         raise WiretimeError(f"{path}: holds no statistics")
+    mine = schemas.schema("result")["properties"]["schema_version"]["const"]
+    if (its := result.get("schema_version")) != mine:
+        raise WiretimeError(f"{path}: is no result of this version (schema_version {its}, not {mine}): run it anew")
     return result
 
 
@@ -162,7 +165,9 @@ def show(result: Report, everything: bool = False) -> RenderableType:
     """Return the counters as tables, one a group; those that are zero only if asked for."""
     n = packets(result)
     of_packets = [nic.hops(result), nic.queues(result), *nic.drops(result)]
-    tables: list[RenderableType] = [*of_packets, stack(result), ratios(result)]
+    # Where software is a model, its cycles have no causes.
+    causes = [stack(result)] if instructed(result) else []
+    tables: list[RenderableType] = [*of_packets, *causes, ratios(result)]
     current: Table | None = None
     label = ""
     quiet = {f"core {i}" for i in range(len(of(result)["cores"]))}
@@ -176,6 +181,11 @@ def show(result: Report, everything: bool = False) -> RenderableType:
         each = f"{c.value / n:.3f}" if n and not c.gauge else ""
         current.add_row(c.name, str(c.value), each, c.unit, c.meaning)
     return Group(*tables)
+
+
+def instructed(result: Report) -> bool:
+    """Return whether instructions were timed: where software is a model, its cycles are all that is known."""
+    return any(of(result)["cores"][i]["core"]["instructions"] for i in busy_cores(result))
 
 
 def stack(result: Report) -> RenderableType:
@@ -208,7 +218,8 @@ def ratios(result: Report) -> RenderableType:
     for i in busy_cores(result):
         core, caches = s["cores"][i]["core"], s["cores"][i]["caches"]
         thousand = core["instructions"] / 1000
-        row(f"core {i} IPC", core["instructions"], core["cycles"], "instructions/cycle", "while not idle")
+        if core["instructions"]:
+            row(f"core {i} IPC", core["instructions"], core["cycles"], "instructions/cycle", "while not idle")
         row(f"core {i} branch misses", core["branch_misses"], thousand, "a 1000 instructions", "mispredicts (MPKI)")
         misses = caches["l1_dcache_load_misses"] + caches["l1_dcache_store_misses"]
         row(f"core {i} L1D misses", misses, thousand, "a 1000 instructions", "loads and stores (MPKI)")

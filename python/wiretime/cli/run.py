@@ -125,6 +125,8 @@ def run_command(
         if wanted is not None and out is None:
             raise WiretimeError(f"{option}: needs --out DIR for its files")
     checked = runs.check(request)
+    if interval != runs.Request().interval and out is None and json_output is None:
+        raise WiretimeError("--interval: needs --out DIR or --json, where the series goes")
     for warning in checked.trace.warnings if checked.trace else ():
         notes.print(f"warning: {warning}", markup=False, highlight=False)
     if json_output not in (None, "-"):

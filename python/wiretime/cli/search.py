@@ -44,7 +44,10 @@ def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
 def msb_command(
     request: runs.Request,
     packet_sizes: Sizes = STANDARD_SIZES,
-    loss: Loss = 1.0,
+    loss: Annotated[
+        float | None,
+        typer.Option(help="Highest loss that counts as sustained, in percent.", show_default="1.0"),
+    ] = None,
     ndr_pdr: Annotated[
         bool, typer.Option("--ndr-pdr", help="NDR and PDR instead, by multiple loss ratio search (MLRsearch).")
     ] = False,
@@ -53,13 +56,15 @@ def msb_command(
     plot: PlotFile = None,
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    sizes, threshold = _sizes(request.app, packet_sizes), search.share(loss)
+    sizes, threshold = _sizes(request.app, packet_sizes), search.share(1.0 if loss is None else loss)
     if plot is not None:
         show.check_plot(plot)
     title = f"{request.app} on {request.platform}"
     if ndr_pdr:
         if seeds != 1:
             raise WiretimeError("--seeds: not with --ndr-pdr, which repeats its trials")
+        if loss is not None:
+            raise WiretimeError("--loss: not with --ndr-pdr, whose losses are none and 0.5 %")
         ratios = search.ndr_pdr(request, sizes, _tell, trial_length)
         screen.print(show.ratios(ratios))
         _draw([trial for r in ratios for trial in r.trials], plot, title)
@@ -90,6 +95,7 @@ def advise_command(
     def tell(what: str) -> None:
         notes.print(what, highlight=False)
 
+    search.share(loss)
     screen.print(advise.show(advise.advise(replace(request, packet_size=packet_size), rate, loss, jobs, tell)))
 
 

@@ -16,6 +16,7 @@ from wiretime.cli.base import (
     notes,
     screen,
 )
+from wiretime.errors import WiretimeError
 
 
 @app.command("sweep")
@@ -36,11 +37,12 @@ def sweep_command(
     ] = None,
 ) -> None:
     """Run every point of a study, and keep what each yields as a row of a table."""
-    from wiretime.study import folder, show
+    from wiretime.study import execute, folder, show
     from wiretime.study import plan as plans
 
     loaded = plans.load(plan, axis or [])
     study = folder.Study(loaded, str(plan), out or Path("studies") / loaded.study.name)
+    execute.check(cluster, cluster_set or [], jobs)
     show.about(notes, loaded.study.name, study.tasks, jobs)
     if dry_run:
         return
@@ -71,6 +73,8 @@ def uncertainty_command(
     from wiretime.study import hangs
     from wiretime.study import plan as plans
 
+    if seed < 0:
+        raise WiretimeError(f"--seed {seed}: at least 0")
     loaded = plans.load(plan, axis or [])
     folder = out or Path("studies") / f"{loaded.study.name}-uncertainty"
     if not hangs.run(notes, screen, loaded, str(plan), folder, samples=samples, seed=seed, jobs=jobs, dry_run=dry_run):

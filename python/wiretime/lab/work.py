@@ -281,8 +281,8 @@ class Lab:
     def explanation(self, task: Task) -> Explanation | None:
         """Return what is known of what would move a run."""
         path = task.folder / EXPLAINED
-        if task.folder not in self.explanations and path.is_file():
-            self.explanations[task.folder] = Explanation(False, json.loads(path.read_text()))
+        if task.folder not in self.explanations and isinstance(said := files.read(path), list):
+            self.explanations[task.folder] = Explanation(False, said)
         return self.explanations.get(task.folder)
 
     def explain(self, task: Task) -> None:

@@ -39,7 +39,9 @@ MACHINES: dict[str, tuple[str, tuple[str, ...]]] = {
 # As many cores that stream as the directory of private copies tells apart, beside one that follows pointers; cycles
 # between two accesses of each. Caches, which streams do not use, are small, so that they are full soon.
 STREAMS, PAUSES = 62, (100_000, 160, 120, 90, 70, 55, 45, 38, 33, 29, 1)
-SMALL = ("llc.size=12MiB", "l2.size=256KiB")
+SMALL, SMALL_LLC = ("l2.size=256KiB",), {"neoverse-n1": "8MiB", "neoverse-v2": "12MiB", "grace": "12MiB"}
+# Where only the most is asked for.
+FULL = PAUSES[-3:]
 # One way through the PCIe of hosts of pcie.csv, from the measured round trip of a read of 8 B.
 HOSTS = {"e5-2630": 184, "e5-2620v2": 191, "e5-2637v3": 231, "e5-2620v3": 211, "e5-2630v4": 211}
 # The NFP-6000 of pcie-bench: generation 3 x8, and what its DMA engine adds to a read, calibrated on the 64 B rows.
@@ -47,6 +49,7 @@ DEVICE = ("slot.generation=3", "slot.lanes=8", "pcie.tags=32", "pcie.max_payload
 ENGINE_NS = 120.0
 
 IN_ORDER = "requests are scheduled once, in the order in which they come: controllers put row hits and writes together"
+CHANNELS = "16 channels of 32 bits are modelled, a power of two; there are 24"
 SCATTER = "as large as the L2: which pages collide is drawn at random, in runs of 16"
 # Why a row misses, where known: machine, benchmark, smallest and largest argument.
 CAUSES = (
@@ -119,12 +122,14 @@ def _of(table: str, machine: str) -> list[dict[str, str]]:
 def _loaded(machine: str, platform: str, changes: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of ``memory.csv`` of one machine: latency and bandwidth with a share of reads."""
     mine = _of("memory.csv", machine)
-    text = json.dumps(platforms.load(platform, [*changes, *SMALL])) if mine else ""
+    small = [*changes, *SMALL, f"llc.size={SMALL_LLC[platform]}"] if mine else []
+    text = json.dumps(platforms.load(platform, small)) if mine else ""
     for reads in dict.fromkeys(int(r["reads"]) for r in mine):
         # A store reads its line and writes it: DRAM sees a read an access, and a write a store.
         stores = round(100 * (100 / reads - 1))
+        curved = any(int(r["reads"]) == reads and r["gbytes_per_s"] for r in mine)
         # So that the loads are the same.
-        pauses = [pause * (100 + stores) // 100 for pause in PAUSES]
+        pauses = [pause * (100 + stores) // 100 for pause in (PAUSES if curved else FULL)]
         points = [_native.probe_memory(text, STREAMS, stores, pause) for pause in pauses]
         # Up to the most that is carried: beyond, only waits grow.
         most = max(range(len(points)), key=lambda i: points[i][0])
@@ -145,7 +150,7 @@ def _on_curve(r: Mapping[str, str], curve: Sequence[tuple[float, float]]) -> Row
         else:
             (below, low), (above, high) = curve[max(after - 1, 0)], curve[after]
             simulated = high if above == below else low + (high - low) * (at - below) / (above - below)
-    cause = "" if r["rests_on"] else IN_ORDER
+    cause = "" if r["rests_on"] else CHANNELS if r["machine"] == "graviton4" else IN_ORDER
     return Row(r["machine"], r["what"], float(r["measured"]), simulated, r["unit"], r["rests_on"], cause, skip)
 
 

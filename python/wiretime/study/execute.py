@@ -78,16 +78,27 @@ def _pool(jobs: int) -> Iterator[Callable[[Sequence[Task]], list[Job]]]:
     pool.shutdown()
 
 
+def check(cluster: str | None, options: Sequence[str] | Mapping[str, Any], jobs: int | None) -> None:
+    """Raise where points cannot be run so."""
+    if cluster is None:
+        if options:
+            raise WiretimeError("--cluster-set: only with --cluster")
+        return
+    if cluster not in CLUSTERS:
+        raise WiretimeError(f"--cluster {cluster}: allowed are {', '.join(CLUSTERS)}")
+    if cluster != "slurm" and jobs is not None:
+        raise WiretimeError(f"--jobs: not with --cluster {cluster}, which starts all points at once")
+
+
 @contextmanager
 def _cluster(
     name: str, folder: Path, jobs: int | None, options: Mapping[str, Any]
 ) -> Iterator[Callable[[Sequence[Task]], list[Job]]]:
-    if name not in CLUSTERS:
-        raise WiretimeError(f"--cluster {name}: allowed are {', '.join(CLUSTERS)}")
+    check(name, options, jobs)
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=name)
         executor.update_parameters(**{**JOB, **options})
-        if name == "slurm" and jobs is not None:
+        if jobs is not None:
             executor.update_parameters(slurm_array_parallelism=jobs)
     except (NameError, TypeError, RuntimeError) as e:
         raise WiretimeError(f"--cluster {name}: {str(e).splitlines()[0]}") from None

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ STUDY, PLAN, POOL = "study.json", "plan.toml", "points"
 POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
 # What every link carries.
 ANY_RATE = "1%"
+ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,26 @@ class Task:
 
     @property
     def finished(self) -> bool:
-        """Whether it has been run."""
-        return (self.folder / one.ROW).is_file()
+        """Whether it has been run: what it yielded is there, and whole."""
+        return bool(self.row)
 
     @property
     def failed(self) -> str | None:
         """Why it has failed, where it has."""
-        path = self.folder / one.FAILED
-        return str(json.loads(path.read_text())["reason"]) if path.is_file() else None
+        found = files.read(self.folder / one.FAILED)
+        return str(found.get("reason", "")) if isinstance(found, dict) else None
 
-    @cached_property
+    @property
     def row(self) -> Mapping[str, Any]:
         """Its place and what it yielded, where it is finished: never again anything else."""
-        return {**self.point.place, **json.loads((self.folder / one.ROW).read_text())}
+        kept = vars(self)
+        if ROW not in kept:
+            found = files.read(self.folder / one.ROW)
+            if not isinstance(found, dict):
+                return {}
+            kept[ROW] = {**self.point.place, **found}
+        row: Mapping[str, Any] = kept[ROW]
+        return row
 
     def figure(self, name: str) -> Any:
         """Return a metric: of its row, or, as ``host.NAME``, of what its run took of the host."""
@@ -60,26 +67,26 @@ class Task:
     @property
     def result(self) -> Report | None:
         """The result of its run, where it is no search."""
-        path = self.folder / "result.json"
-        return json.loads(path.read_text()) if path.is_file() else None
+        found: Report | None = files.read(self.folder / "result.json")
+        return found
 
     @property
     def trials(self) -> list[dict[str, Any]] | None:
         """The trials of its search, where it is one."""
-        path = self.folder / one.TRIALS
-        return json.loads(path.read_text()) if path.is_file() else None
+        found: list[dict[str, Any]] | None = files.read(self.folder / one.TRIALS)
+        return found
 
     @property
     def seconds(self) -> float | None:
         """How long it took."""
-        path = self.folder / "time.json"
-        return float(json.loads(path.read_text())["seconds"]) if path.is_file() else None
+        found = files.read(self.folder / "time.json")
+        return float(found["seconds"]) if isinstance(found, dict) and "seconds" in found else None
 
     @property
     def host(self) -> Mapping[str, Any]:
         """What its run took of the host, where it is no search."""
-        path = self.folder / "host.json"
-        return dict(json.loads(path.read_text())) if path.is_file() else {}
+        found = files.read(self.folder / "host.json")
+        return found if isinstance(found, dict) else {}
 
 
 class Study:
@@ -196,15 +203,16 @@ def unique(studies: Iterable[Study]) -> list[Task]:
 
 def check_format(folder: Path) -> Mapping[str, Any]:
     """Return what a study's folder says of itself; raise where it is none, or of another version."""
-    try:
-        about: Mapping[str, Any] = json.loads((folder / STUDY).read_text())
-    except (OSError, ValueError):
-        raise WiretimeError(f"{folder}: is no study's folder (wiretime sweep makes one)") from None
+    about = files.read(folder / STUDY)
+    if not isinstance(about, dict):
+        raise WiretimeError(f"{folder}: is no study's folder (wiretime sweep makes one)")
     if about.get("format") != one.FORMAT:
         raise WiretimeError(
             f"{folder}: was written by Wiretime {about.get('wiretime')}, in format {about.get('format')}; this is "
             f"{__version__}, format {one.FORMAT}: sweep anew into another folder"
         )
+    if not {"plan", "pool"} <= set(about):
+        raise WiretimeError(f"{folder / STUDY}: is damaged: sweep anew into another folder")
     return about
 
 
@@ -220,10 +228,10 @@ def query(folder: Path, sql: str) -> pa.Table:
     if not (folder / POINTS).is_file():
         raise WiretimeError(f"{folder}: no point is finished yet")
     with duckdb.connect() as connection:
-        for name, file in (("points", POINTS), ("trials", TRIALS), ("times", TIMES)):
-            if (folder / file).is_file():
-                connection.from_parquet(str(folder / file)).create_view(name)
         try:
+            for name, file in (("points", POINTS), ("trials", TRIALS), ("times", TIMES)):
+                if (folder / file).is_file():
+                    connection.from_parquet(str(folder / file)).create_view(name)
             found = connection.sql(sql)
             # A statement that finds nothing, such as SET.
             table: pa.Table = found.to_arrow_table() if found is not None else pa.table({})

@@ -15,7 +15,7 @@ from wiretime import files, software
 from wiretime.errors import WiretimeError
 from wiretime.study import draw, metrics, show
 from wiretime.study.plan import Plan
-from wiretime.study.uncertainty import OUTSIDE, Answer, Swing, Uncertainty
+from wiretime.study.uncertainty import FEW, OUTSIDE, Answer, Swing, Uncertainty
 from wiretime.tables import plain
 
 FILE, PLOT = "uncertainty.json", "uncertainty.png"
@@ -38,7 +38,9 @@ def _swing(swing: Swing, answer: float) -> str:
 def table(answers: Sequence[Answer]) -> RenderableType:
     """Return what a person wants to know."""
     share = round(100 * (1 - 2 * OUTSIDE))
-    t = plain(f"answers, their range ({share} % of the samples), and the estimates they hang on most, one at its ends")
+    samples = min((a.samples for a in answers), default=0)
+    told = f"all of {samples} samples" if samples < FEW else f"{share} % of {samples} samples"
+    t = plain(f"answers, their range ({told}), and the estimates they hang on most, one at its ends")
     for column in ("at", "metric", "answer", "range", "", "hangs on"):
         t.add_column(column, justify="right" if column in ("answer", "range", "") else "left")
     for a in answers:

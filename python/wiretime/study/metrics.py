@@ -101,6 +101,13 @@ def _paths() -> frozenset[str]:
     return frozenset(name.replace(".*", "") for name in found)
 
 
+def is_metric(name: str, measure: str = "run") -> bool:
+    """Return whether a point has a metric of that name."""
+    if measure == "msb":
+        return name in OF_SEARCH
+    return (name in NAMED and name not in ONLY_OF_SEARCH) or name in _paths()
+
+
 def check_name(where: str, name: str, measure: str = "run", drawn: bool = False) -> None:
     """Raise where what is measured, a run or the search ``msb``, yields no metric of that name.
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from wiretime import apps, platforms
 from wiretime.errors import WiretimeError, unknown
 from wiretime.request import OF_ONE_LOAD, Request, option_of
-from wiretime.study.metrics import check_name
+from wiretime.study.metrics import check_name, is_metric
 
 POINTS_MAX = 100_000
 # Plots of a metric; plots of what runs leave and searches do not.
@@ -211,6 +211,13 @@ def _places(
         found.append((value["label"], settings))
     if not bundles:
         _check_setting(f"{source}: axes", name, measure)
+        return found
+    if is_metric(name, measure):
+        raise WiretimeError(f"{source}: axis {name}: is a metric's name, whose values would be taken for its places")
+    labels = [text_of(label) for label, _ in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise WiretimeError(f"{source}: axis {name}: two places are called {label}")
     return found
 
 
@@ -260,6 +267,15 @@ def parse(table: Mapping[str, Any], source: str) -> Plan:
             raise WiretimeError(f"{source}: {key} is fixed and an axis")
     if not plan.axes:
         raise WiretimeError(f"{source}: there is no axis")
+    folded = [name.casefold() for name in plan.axes]
+    for name in plan.axes:
+        if folded.count(name.casefold()) > 1:
+            raise WiretimeError(f"{source}: axis {name}: another is called so, but for capitals")
+    if plan.study.measure != "msb":
+        # A study's folder has all of them, as they are if nothing is said.
+        usual = About(name="usual")
+        for key in (k for k in ("loss", "trial_length") if getattr(plan.study, k) != getattr(usual, k)):
+            raise WiretimeError(f'{source}: study.{key}: of a search (measure = "msb"), which this is not')
     for metric in plan.metrics:
         check_name(f"{source}: metrics", metric, plan.study.measure)
     for plot in plan.plots:

@@ -18,7 +18,7 @@ from typing import IO, Any
 import grimp
 
 import wiretime._native as _native
-from wiretime import __version__, apps, paths, runs, search, software, vm
+from wiretime import __version__, apps, files, paths, runs, search, software, vm
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.request import Request
 from wiretime.setup import dpdk as builds
@@ -62,9 +62,9 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
     asked = dataclasses.asdict(request)
     # The machine is what these come to.
     settings = {k: v for k, v in asked.items() if k not in ("platform", "changes")}
-    files = [request.replay] if request.replay is not None else []
+    given = [request.replay] if request.replay is not None else []
     # A program of the user's is also what it holds.
-    files += apps.find(request.app, request.own, request.dpdk).files.values()
+    given += apps.find(request.app, request.own, request.dpdk).files.values()
     inputs = {
         "format": FORMAT,
         "settings": settings,
@@ -73,7 +73,7 @@ def key(point: Point, platform: Mapping[str, Any]) -> str:
         "simulator": simulator(request.engine),
         **_modelled(request, platform),
         **_built(request),
-        "files": {str(path): store.file_digest(path) for path in files},
+        "files": {str(path): store.file_digest(path) for path in given},
     }
     return store.digest(json.dumps(inputs, sort_keys=True, default=str))[:24]
 
@@ -120,7 +120,7 @@ def execute(
     ``progress`` hears how far a run is, ``tell`` of each trial of a search.
     """
     with _alone(folder.with_name(f".{folder.name}")) as part:
-        if (folder / ROW).is_file():
+        if isinstance(files.read(folder / ROW), dict):
             # Another command has run it meanwhile.
             shutil.rmtree(part)
             return None

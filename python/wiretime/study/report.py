@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,7 +75,8 @@ def _simulator(tasks: Sequence[Task]) -> Mapping[str, str]:
     """Return what made the points: of each engine, where several did."""
     parts: dict[str, str] = {}
     for task in tasks:
-        parts |= json.loads((task.folder / "point.json").read_text())["simulator"]
+        about = files.read(task.folder / "point.json")
+        parts |= about["simulator"] if isinstance(about, dict) else {}
     return parts
 
 

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.feather
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, metrics
@@ -117,9 +118,11 @@ def rows(found: pa.Table) -> RenderableType:
     table = plain("")
     table.title = None
     for name in found.column_names:
-        table.add_column(name)
-    for row in found.slice(0, ROWS_MAX).to_pylist():
-        table.add_row(*("" if v is None else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()))
+        table.add_column(Text(name))
+    # By place: a query may name two columns alike.
+    for row in zip(*(column.to_pylist() for column in found.slice(0, ROWS_MAX).columns), strict=True):
+        told = ("" if v is None else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row)
+        table.add_row(*(Text(text) for text in told))
     if found.num_rows > ROWS_MAX:
         table.caption = f"{found.num_rows} rows; --csv FILE writes all"
     return table
@@ -148,5 +151,7 @@ def write(found: pa.Table, csv_file: Path | None, arrow_file: Path | None) -> No
             pyarrow.csv.write_csv(found, csv_file)
         if arrow_file is not None:
             pyarrow.feather.write_feather(found, str(arrow_file))
+    except pa.ArrowException as e:
+        raise WiretimeError(f"{csv_file or arrow_file}: {str(e).splitlines()[0]}") from None
     except OSError as e:
-        raise WiretimeError(f"{csv_file or arrow_file}: {e.strerror}") from None
+        raise WiretimeError(f"{csv_file or arrow_file}: {e.strerror or e}") from None

@@ -32,6 +32,8 @@ SAMPLES, SAMPLES_LEAST = 32, 8
 CANDIDATES, TOLD = 6, 3
 # Of the samples, the share that the range leaves out on each side.
 OUTSIDE = 0.05
+# Of fewer samples the ends are told: a twentieth of them is hardly one.
+FEW = 40
 POOL = "../points"
 BASE, TOGETHER, ALONE = "base", "sample", "end"
 
@@ -190,6 +192,8 @@ def _range(found: Sequence[float]) -> tuple[float, float]:
     """Return the range that all but a share of sorted samples are in."""
     if len(set(found)) == 1:
         return found[0], found[0]
+    if len(found) < FEW:
+        return found[0], found[-1]
     parts = round(1 / OUTSIDE)
     cuts = statistics.quantiles(found, n=parts, method="inclusive")
     return cuts[0], cuts[-1]

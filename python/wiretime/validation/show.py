@@ -19,6 +19,8 @@ from wiretime.validation.judge import NEAR, NONE, ROUGH, Verdict
 
 SHADES = dict(zip(get_args(Kind), COLOURS, strict=False))
 ROW = 0.27
+# Lines of a picture at most; points of a line that are told apart without being moved aside, and how far they are.
+LINES, CROWD, SPREAD = 60, 20, [-0.3, 0.1, -0.1, 0.3, -0.2, 0.2, 0.0]
 NUMBERS = ("published", "simulated", "error", "by estimates")
 
 
@@ -138,19 +140,33 @@ def _figure(rows: int) -> Figure:
     return Figure(figsize=(7.6, 1.1 + ROW * rows), layout="constrained")
 
 
+def _group(v: Verdict) -> str:
+    return f"{v.claim.source.split(':')[0]}, {v.claim.kind}"
+
+
 def errors(verdicts: Sequence[Verdict]) -> tuple[Figure, Data] | None:
-    """Draw what was simulated over what was published, a row each; of machines with many rows, a line each."""
+    """Draw what was simulated over what was published.
+
+    A row each; of machines with many rows, a line each; of more than a picture has lines for, one a source and kind.
+    """
     found = [v for v in verdicts if v.error is not None and v.claim.scale != "points"]
     if not found:
         return None
-    names: list[str] = []
-    figure_rows: list[tuple[int, float, str]] = []
-    for v in found:
+
+    def name_of(v: Verdict) -> str:
         name = v.claim.what if v.claim.studies else v.claim.figure
-        name = name if len(name) < 66 else f"{name[:63]}..."
-        if name not in names:
-            names.append(name)
-        figure_rows.append((names.index(name), 1 + (v.error or 0.0), v.claim.kind))
+        return name if len(name) < 66 else f"{name[:63]}..."
+
+    names = list(dict.fromkeys(map(name_of, found)))
+    if len(names) > LINES:
+        name_of = _group
+        names = sorted(set(map(name_of, found)))
+    figure_rows: list[tuple[float, float, str]] = []
+    for at, name in enumerate(names):
+        # Beside each other as far as they would hide each other.
+        line = sorted((1 + (v.error or 0.0), v.claim.kind) for v in found if name_of(v) == name)
+        aside = SPREAD if len(line) > CROWD else [0.0]
+        figure_rows += [(at + aside[i % len(aside)], ratio, kind) for i, (ratio, kind) in enumerate(line)]
     figure = _figure(len(names))
     axes = figure.subplots()
     axes.axvspan(1 / (1 + ROUGH), 1 + ROUGH, color="#eeeeee", linewidth=0)
