@@ -277,9 +277,7 @@ def make(request: Request, tell: Tell) -> Found:
             raise WiretimeError(f"{option_of(field)}: of a guest, which a model has none of")
     if changed := software.changed(runs.machine(request)):
         keys = ", ".join(changed[:3]) + (" and others" if len(changed) > 3 else "")
-        raise WiretimeError(
-            f"model: of a platform's core as its file has it, not another: {keys}"
-        )
+        raise WiretimeError(f"model: of a platform's core as its file has it, not another: {keys}")
     nothing = {"packet": 1.0, "turn": 1.0, "empty_poll": 1.0}
     _model(request, nothing, Shares(0.3, 0.4, 0.3), 1, "")
     lines = PROGRAMS[request.app]["payload"] == "all"
