@@ -229,7 +229,7 @@ def test_what_no_point_has_is_empty_in_the_table(tmp_path: Path) -> None:
             api.sweep(plan, out=tmp_path, jobs=jobs)
     api.sweep(plan, out=tmp_path)
     shown = show.table(folder.open_study(tmp_path))
-    assert isinstance(shown, Table) and [list(c.cells) for c in shown.columns][2] == ["", ""]
+    assert isinstance(shown, Table) and [str(cell) for cell in shown.columns[2].cells] == ["", ""]
 
 
 def written(path: Path, **axes: list[Any]) -> Path:
