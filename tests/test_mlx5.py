@@ -159,7 +159,8 @@ def test_a_program_that_sleeps_is_woken_by_each_packet(tmp_path: Path) -> None:
         figures(app, duration) for app in ("l3fwd-power", "testpmd") for duration in ("4ms", "12ms")
     )
     packets = longer[1] - asleep[1]
-    assert packets == 8 and longer[0] - asleep[0] == packets
+    # Now and then its look once in 10 ms falls between.
+    assert packets == 8 and packets <= longer[0] - asleep[0] <= packets + 3
     assert polls_longer[0] == polls[0]
     # To be woken takes some microseconds; once in 10 ms it looks by itself.
     assert 3e3 < asleep[2] < 20e3 and polls[2] < 2e3
