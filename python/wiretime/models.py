@@ -7,6 +7,19 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 CoreKind: TypeAlias = Literal["out-of-order", "in-order"]
 
 
+class DispatchLimits(TypedDict):
+    """
+    Instructions a cycle that dispatch sends to pipes of a kind; 0: as many as `dispatch_width`. An instruction counts as
+    its class's unit, whatever pipes that may share.
+    """
+
+    integer: int
+    multiply: int
+    vector_first: int
+    vector_last: int
+    memory: int
+
+
 class Units(TypedDict):
     """
     Execution pipes.
@@ -570,6 +583,7 @@ class CoreStats(TypedDict):
     loads: int
     stores: int
     store_forwards: int
+    order_violations: int
     mmio_reads: int
     mmio_writes: int
     mmio_write_cycles: int
@@ -1395,6 +1409,11 @@ class Core(TypedDict):
     system_read_store_drain: int
     split_accesses: bool
     full_barriers: bool
+    zero_latency_moves: bool
+    fused_branches: bool
+    fused_selects: bool
+    dependence_entries: int
+    dispatch_limits: DispatchLimits
     units: Units
     timing: Timing
     predictor: Predictor

@@ -39,7 +39,7 @@ fn main() {
         let mut core = Core::new(&p, 0);
         let mut memory = MemorySystem::new(&p, 2);
         let ops = block(loads);
-        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let quick: Vec<Quick> = Quick::block(&ops);
         let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
         let began = Instant::now();
         for turn in 0..TURNS {

@@ -25,7 +25,7 @@ fn run(host: &mut Host, at: u64, accesses: &[(MemKind, u64, u32)], work: usize) 
     ops[accesses.len() + work].branch = Branch::Direct;
     let event = |(i, &(kind, paddr, value))| MemEvent { paddr, vaddr: paddr, value, index: i as u16, kind };
     let accesses: Vec<MemEvent> = (0usize..).zip(accesses).map(event).collect();
-    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let quick: Vec<Quick> = Quick::block(&ops);
     let block = BlockRef { paddr: at, vaddr: at, quick: &quick, ops: &ops };
     let (all, now) = (0..ops.len() as u32, host.machine.cores[0].now());
     host.machine.execute(0, (block, all), &accesses, Some(at), &mut Flat, now);

@@ -135,7 +135,7 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
         }
     }
     block.vectors = ops.iter().any(MicroOp::uses_vectors);
-    block.quick = ops.iter().map(MicroOp::quick).collect();
+    block.quick = Quick::block(&ops).into();
     block.ops = ops.into();
     block.insns = insns.into();
     register(e, tb, &block, full);

@@ -105,8 +105,10 @@ def chains(p: Platform) -> Iterator[Expected]:
     }
     width = min(p["core"]["dispatch_width"], p["core"]["fetch_width"])
     for name, klass in (("adds", "alu"), ("muls", "mul_wide"), ("divs", "div_wide"), ("fadds", "fp_add")):
-        cycles = max(t[klass]["interval"] / pipes[t[klass]["unit"]], 1 / width)
-        yield Expected((name, 0), cycles * c, 2 * CHAIN, f"core.timing.{klass}.interval / pipes")
+        unit = t[klass]["unit"]
+        limit = p["core"]["dispatch_limits"].get(unit.replace("-", "_")) or width
+        cycles = max(t[klass]["interval"] / pipes[unit], 1 / min(width, limit))
+        yield Expected((name, 0), cycles * c, 2 * CHAIN, f"core.timing.{klass}.interval / pipes, or a limit")
 
 
 def bandwidths(p: Platform) -> Iterator[Expected]:

@@ -62,16 +62,18 @@ pub struct DeviceAccess {
     pub value: u32,
 }
 
-/// A store that loads find in the queue: of eight bytes, when it has its data, and when the L1D has them.
+/// A store that loads find in the queue: of eight bytes, when its address is known, when it has its data, and when the L1D
+/// has them.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub address: u64,
+    pub known: Cycles,
     pub data: Cycles,
     pub leaves: Cycles,
 }
 
 impl Waiting {
-    pub const NONE: Self = Self { address: u64::MAX, data: Cycles::ZERO, leaves: Cycles::ZERO };
+    pub const NONE: Self = Self { address: u64::MAX, known: Cycles::ZERO, data: Cycles::ZERO, leaves: Cycles::ZERO };
 }
 
 impl From<Level> for StallCause {
@@ -126,6 +128,9 @@ impl Core {
                         // It is still in the queue, and whatever it waits for there is no matter of the load's.
                         self.stats.store_forwards += 1;
                         complete = complete.max(store.data.max(start) + self.forward_latency);
+                        if store.known > start && self.dependences.surprise(pc) {
+                            complete = complete.max(self.run_again(store.known));
+                        }
                     } else if loaded.0 > complete {
                         (complete, cause) = loaded;
                     }
@@ -140,8 +145,8 @@ impl Core {
                     if atomic {
                         complete = complete.max(stored + behind);
                     }
-                    let store = Waiting { address: a.paddr >> 3, data: complete, leaves: stored.max(complete) };
-                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] = store;
+                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] =
+                        Waiting { address: a.paddr >> 3, known: start, data: complete, leaves: stored.max(complete) };
                 }
                 MemKind::Prefetch => {
                     let t = start.max(self.load_fence);
@@ -183,6 +188,16 @@ impl Core {
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = memory.load(self.index, a.address(), pc, t + walk);
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
+    }
+
+    /// A load has run past an older store of its bytes, whose address is known at `known`: it and all behind it are fetched
+    /// again. Returns when it has its data.
+    #[cold]
+    fn run_again(&mut self, known: Cycles) -> Cycles {
+        self.stats.order_violations += 1;
+        let again = known + self.mispredict;
+        self.redirect(again, StallCause::Mispredict);
+        again + self.forward_latency
     }
 
     /// A store leaves the store buffer at `t`; returns when the L1D has it.

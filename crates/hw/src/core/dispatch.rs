@@ -25,6 +25,31 @@ impl Core {
         (room, self.wait(dispatch, room, cause))
     }
 
+    /// One too many of its kind for this cycle.
+    #[inline(never)]
+    pub(super) fn wait_for_limit(&mut self, dispatch: Position, kind: u64) -> (Cycles, Position) {
+        let next = dispatch.cycle() + Cycles(1);
+        self.limits.take(next, kind);
+        (next, self.wait(dispatch, next, StallCause::Queue))
+    }
+
+    /// A move that renaming does: it needs room in the reorder buffer alone, and its register is there when the other one is.
+    #[inline(never)]
+    pub(super) fn rename(
+        &mut self,
+        q: Quick,
+        dispatch: Position,
+        commit: Position,
+        moved: Cycles,
+    ) -> (Position, Position) {
+        let fetched = self.wait(dispatch, self.fetch, self.fetch_cause);
+        let at = self.wait(fetched, self.rob.available(), self.commit_cause);
+        self.ready[q.destinations[0] as usize] = moved;
+        let commit = self.follow(commit, at.cycle(), StallCause::Core);
+        self.rob.take(commit.cycle());
+        (at + self.dispatch_step, commit)
+    }
+
     /// Dispatch waits for what is full; each wait has its cause. Returns its new position.
     #[inline(never)]
     pub(super) fn wait_for_room(&mut self, dispatch: Position, q: Quick) -> Position {

@@ -1,8 +1,9 @@
 //! Core models: micro-operations in, time out.
 //!
 //! - `uop`: what a core knows of an instruction.
-//! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects, `ahead` and `mop_cache` in it; `dispatch`: where it waits.
-//! - `access`: loads, stores, devices.
+//! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects, `ahead` and `mop_cache` in it; `dispatch`: where it waits, `limits`: what of a kind it sends off a cycle;
+//!   `fusion`: pairs that are one.
+//! - `access`: loads, stores, devices; `dependences`: which loads wait for older stores.
 //! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go; `stages`: when each instruction was where.
 //! - `standing`: where a core stands, and turns of a loop that need not be taken.
@@ -10,9 +11,12 @@
 mod access;
 mod ahead;
 mod branch;
+mod dependences;
 mod dispatch;
 mod entries;
 mod frontend;
+mod fusion;
+mod limits;
 mod mop_cache;
 mod pipeline;
 mod ports;

@@ -2,14 +2,15 @@
 //! issued when its operands and a port are there, and committed in order. Times of different instructions overlap
 //! freely. In-order cores issue in program order and stop where an operand is missing.
 //!
-//! Left out: wrong-path work, replays, memory-order violations (dependences between loads and stores are predicted
-//! right), uops beyond one per instruction but for wide vector accesses and, where asked for, accesses in pieces (whose
-//! entries in issue, load and store queues are one), move elimination and fusion.
+//! Left out: wrong-path work, replays, uops beyond one per instruction but for wide vector accesses and, where asked for,
+//! accesses in pieces (whose entries in issue, load and store queues are one).
 
 use super::access::{DeviceAccess, MemEvent, Waiting};
 use super::ahead::Ahead;
 use super::branch::Predictor;
+use super::dependences::Dependences;
 use super::entries::Entries;
+use super::limits::Limits;
 use super::mop_cache::MopCache;
 use super::ports::{IssueQueue, Ports};
 use super::position::Position;
@@ -18,8 +19,8 @@ use super::stall::{StallCause, StallStats, Stalls};
 use super::timing::{self, Slot, QUEUES};
 use super::tlb::{Tlb, TlbStats, Walker};
 use super::uop::{
-    Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, LOADS, MEMORY, MORE, ORDERS, RARE, STORES, WRITES_INTEGER,
-    WRITES_VECTOR,
+    Class, MicroOp, Quick, Reg, BRANCHES, CLASSES, FIRST, LOADS, MEMORY, MORE, MOVES, ORDERS, RARE, REG_FLAGS, SELECTS,
+    STORES, TURNS, WRITES_INTEGER, WRITES_VECTOR,
 };
 use crate::memory::{MemorySystem, BEHIND};
 use crate::params::{self, CoreKind};
@@ -51,6 +52,7 @@ stats! {
         loads: "accesses", "loads, one an instruction and line";
         stores: "accesses", "stores, one an instruction and line";
         store_forwards: "loads", "loads that took their data from the store queue";
+        order_violations: "loads", "loads that had run past an older store of their bytes, and were done again";
         mmio_reads: "accesses", "loads from devices";
         mmio_writes: "accesses", "stores to devices (doorbells among them)";
         mmio_write_cycles: "cycles", "time that device stores waited in the store buffer";
@@ -73,6 +75,10 @@ pub struct Core {
     pub(super) system_read_drain: Option<(Cycles, Cycles)>,
     pub(super) split_accesses: bool,
     pub(super) full_barriers: bool,
+    /// Flags of instructions that make a difference here.
+    pub(super) in_force: u16,
+    pub(super) dependences: Dependences,
+    pub(super) limits: Limits,
     pub(super) group_mask: u64,
     pub(super) fetch_ahead: Cycles,
     pub(super) forward_latency: Cycles,
@@ -135,6 +141,18 @@ pub struct Core {
 /// Classes, rounded up so that masking an index makes it safe.
 pub(super) const SLOTS: usize = CLASSES.next_power_of_two();
 
+/// What of an instruction makes a difference to a core.
+fn in_force(p: &params::Core) -> u16 {
+    let renames = p.zero_latency_moves && p.kind == CoreKind::OutOfOrder;
+    let off = [
+        (MOVES, renames),
+        (TURNS, p.fused_branches),
+        (SELECTS, p.fused_selects),
+        (FIRST, p.fused_branches || p.fused_selects),
+    ];
+    off.iter().fold(u16::MAX, |flags, &(flag, on)| if on { flags } else { flags & !flag })
+}
+
 /// Architectural registers, which are never free: 31 integer, stack pointer, flags; 32 vector.
 const INTEGER_HELD: u32 = 33;
 const VECTOR_HELD: u32 = 32;
@@ -156,6 +174,9 @@ impl Core {
                 .then(|| (p.system_read_drain.into(), p.system_read_store_drain.into())),
             split_accesses: p.split_accesses,
             full_barriers: p.full_barriers,
+            in_force: in_force(p),
+            dependences: Dependences::new(p.dependence_entries),
+            limits: Limits::new(&p.dispatch_limits),
             group_mask: u64::from(p.fetch_width) * 4 - 1,
             fetch_ahead: Cycles::from(p.fetch_queue_entries / p.dispatch_width.max(1)).max(Cycles(1)),
             forward_latency: Cycles::from(p.store_forward_latency),
@@ -330,12 +351,14 @@ impl Core {
                 self.dispatch = dispatch;
                 self.fetch_group(pc, block.vaddr + (pc - block.paddr), memory, walker);
             }
+            let flags = q.flags & self.in_force;
             let slot = &self.slots[q.class as usize % SLOTS];
             let (latency, ports, interval, queue) = (slot.latency, slot.ports, slot.interval, slot.queue);
+            let kind = slot.kind;
             let [a, b, c] = q.sources;
             let (a, b, c) = (self.ready[a as usize], self.ready[b as usize], self.ready[c as usize]);
             let mut operands = a.max(b).max(c);
-            if roomy && q.flags & !WRITES_INTEGER == 0 {
+            if roomy && flags & !WRITES_INTEGER == 0 {
                 // Nothing but registers: most instructions.
                 let mut t = dispatch.cycle();
                 let queue = queue as usize % QUEUES;
@@ -345,6 +368,9 @@ impl Core {
                 }
                 if self.queues[queue].full() {
                     (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
+                }
+                if kind != 0 && self.limits.take(t, kind) {
+                    (t, dispatch) = self.wait_for_limit(dispatch, kind);
                 }
                 dispatch += self.dispatch_step;
                 let start = self.ports.reserve(operands.max(t + Cycles(1)), ports, interval);
@@ -364,6 +390,23 @@ impl Core {
                 }
                 pc += 4;
                 continue;
+            }
+            if flags & (FIRST | MOVES) != 0 {
+                let fused = flags & (TURNS | SELECTS) != 0;
+                if fused || flags & MOVES != 0 {
+                    let at = dispatch.cycle();
+                    if fused {
+                        // The second waits for what it waits for.
+                        self.ready[REG_FLAGS as usize] = operands;
+                    } else {
+                        (dispatch, commit) = self.rename(*q, dispatch, commit, operands);
+                    }
+                    if TRACED {
+                        self.note_stages(pc, [at, at, at, commit.cycle().max(at)]);
+                    }
+                    pc += 4;
+                    continue;
+                }
             }
             if q.flags & MORE != 0 {
                 operands = self.further_operands(&block.ops[((pc - block.paddr) / 4) as usize], operands);
@@ -400,6 +443,9 @@ impl Core {
                 if self.queues[queue].full() {
                     (t, dispatch) = self.wait_for_queue(t, dispatch, queue);
                 }
+                if kind != 0 && self.limits.take(t, kind) {
+                    (t, dispatch) = self.wait_for_limit(dispatch, kind);
+                }
                 dispatch += self.dispatch_step;
                 // Issue: when operands and a port are there.
                 start = self.ports.reserve(operands.max(t + Cycles(1)), ports, interval);
@@ -433,6 +479,9 @@ impl Core {
             }
             self.ready[q.destinations[0] as usize] = complete;
             self.ready[q.destinations[1] as usize] = complete;
+            if flags & (TURNS | SELECTS) != 0 {
+                self.ready[REG_FLAGS as usize] = complete;
+            }
             if q.flags & MORE != 0 {
                 self.write_further(&block.ops[((pc - block.paddr) / 4) as usize], complete);
             }
@@ -471,7 +520,7 @@ impl Core {
 
     /// The position of a commit behind another one.
     #[inline(always)]
-    fn follow(&mut self, commit: Position, complete: Cycles, cause: StallCause) -> Position {
+    pub(super) fn follow(&mut self, commit: Position, complete: Cycles, cause: StallCause) -> Position {
         let (follows, own) = (commit + self.commit_step, Position::of(complete));
         if own > follows + Position::of(Cycles(1)) {
             self.commit_cause = cause;

@@ -65,7 +65,8 @@ impl Core {
     #[must_use]
     pub fn disturbances(&self) -> u64 {
         let s = &self.stats;
-        self.idle.0 + s.mmio_reads + s.mmio_writes + s.exceptions + s.mop_cache_misses + self.tlb.misses()
+        let once = s.exceptions + s.mop_cache_misses + s.order_violations;
+        self.idle.0 + s.mmio_reads + s.mmio_writes + once + self.tlb.misses()
     }
 
     /// Where the core stands.
@@ -80,7 +81,7 @@ impl Core {
         words.extend([self.load_fence, self.store_fence, self.pending.0].map(|t| t.saturating_sub(now).0));
         words.extend([self.fetch_cause, self.commit_cause, self.pending.1, self.store_cause].map(|c| c as u64));
         words.extend([self.new_group, self.restarted, self.turned].map(u64::from));
-        words.extend([self.fetched_line, self.device.2]);
+        words.extend([self.fetched_line, self.device.2, self.limits.stand(now)]);
         self.mops.stand(&mut words);
         words.extend(self.ready.iter().map(|t| t.saturating_sub(now).0));
         for entries in self.all_entries() {
@@ -92,7 +93,8 @@ impl Core {
             queue.stand(now, &mut words);
         }
         for (i, store) in self.forward.iter().enumerate().filter(|(_, store)| store.leaves > now) {
-            words.extend([i as u64, store.address, store.data.saturating_sub(now).0, (store.leaves - now).0]);
+            let times = [store.known, store.data, store.leaves].map(|t| t.saturating_sub(now).0);
+            words.extend([i as u64, store.address].into_iter().chain(times));
         }
         self.predictor.stand(&mut words);
         let counted = Counted { stats: self.stats.clone(), stalls: self.stalls.clone(), uses: self.tlb.uses() };
@@ -122,7 +124,10 @@ impl Core {
         self.dispatch += Position::of(by);
         self.commit += Position::of(by);
         self.ready.iter_mut().for_each(|t| *t += by);
-        self.forward.iter_mut().for_each(|store| (store.data, store.leaves) = (store.data + by, store.leaves + by));
+        for store in &mut self.forward {
+            (store.known, store.data, store.leaves) = (store.known + by, store.data + by, store.leaves + by);
+        }
+        self.limits.shift(by);
         for t in [&mut self.fetch, &mut self.load_fence, &mut self.store_fence, &mut self.last_load] {
             *t += by;
         }

@@ -1,5 +1,6 @@
 //! From a platform's units and instruction classes to what issue looks up: ports, latency, interval, queue.
 
+use super::limits;
 use super::uop::Class;
 use crate::params::{self, Unit};
 use wiretime_base::Cycles;
@@ -25,6 +26,8 @@ pub struct Slot {
     pub interval: u8,
     /// Which issue queue holds it.
     pub queue: u8,
+    /// What it adds to the counters of dispatch (`limits`).
+    pub kind: u64,
 }
 
 /// Ports by unit: branch, integer, multiply, vector, load, store, from bit 0 on.
@@ -84,7 +87,7 @@ fn queue(unit: Unit) -> u8 {
 /// The table of a core, by class.
 pub fn table<const N: usize>(p: &params::Core) -> [Slot; N] {
     let layout = Layout::new(&p.units);
-    let nothing = Slot { latency: Cycles::ZERO, ports: 0, interval: 1, queue: INTEGER };
+    let nothing = Slot { latency: Cycles::ZERO, ports: 0, interval: 1, queue: INTEGER, kind: 0 };
     let mut table = [nothing; N];
     let t = &p.timing;
     for (class, timing) in [
@@ -125,6 +128,7 @@ pub fn table<const N: usize>(p: &params::Core) -> [Slot; N] {
             ports: layout.ports(timing.unit),
             interval: timing.interval.min(200) as u8,
             queue: queue(timing.unit),
+            kind: limits::kind(&p.dispatch_limits, timing.unit),
         };
     }
     table

@@ -160,6 +160,8 @@ pub struct MicroOp {
     pub data_from: u8,
     /// Slots of a memory pipe that it takes: one for every 16 bytes.
     pub slots: u8,
+    /// Puts an integer register, or zero, into another one and does nothing else.
+    pub moves: bool,
     /// What it is on a core that splits accesses.
     pub split: Split,
 }
@@ -220,6 +222,14 @@ pub(super) const STORES: u16 = 64;
 pub(super) const RARE: u16 = 128;
 /// Is a branch.
 pub(super) const BRANCHES: u16 = 256;
+/// Is a comparison and a conditional branch, the one or the other (`fusion`).
+pub(super) const TURNS: u16 = 512;
+/// Is a comparison and a select.
+pub(super) const SELECTS: u16 = 1024;
+/// Of a pair the first.
+pub(super) const FIRST: u16 = 2048;
+/// Moves a register or zero.
+pub(super) const MOVES: u16 = 4096;
 
 impl MicroOp {
     /// A micro-operation of a class, without registers.
@@ -236,6 +246,7 @@ impl MicroOp {
             write_back: None,
             data_from: SOURCES as u8,
             slots: 1,
+            moves: false,
             split: Split::WHOLE,
         }
     }
@@ -267,6 +278,7 @@ impl MicroOp {
         set(WRITES_VECTOR, destinations.iter().any(|r| (REG_VECTOR..REG_FLAGS).contains(r)));
         set(LOADS, matches!(self.class, Class::Load | Class::LoadVector | Class::LoadExclusive | Class::Atomic));
         set(BRANCHES, self.branch != Branch::None);
+        set(MOVES, self.moves);
         set(RARE, matches!(self.class, Class::SystemRead | Class::SystemWrite | Class::Barrier | Class::Unknown));
         set(STORES, matches!(self.class, Class::Store | Class::StoreExclusive | Class::ZeroLine | Class::Atomic));
         Quick {

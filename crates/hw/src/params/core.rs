@@ -97,6 +97,20 @@ pub struct Core {
     /// A memory barrier waits at the head of the reorder buffer until all before it is done, stores written, and every
     /// access behind it waits, whatever it names. Otherwise it orders what it names. (gem5 knows one kind of DMB.)
     pub full_barriers: bool,
+    /// Moves between integer registers, and zeroes moved to them, are done by renaming: they take a place in dispatch and
+    /// reorder buffer, but no pipe, no register and no time. In force out of order.
+    pub zero_latency_moves: bool,
+    /// A comparison and the conditional branch behind it are one micro-operation.
+    pub fused_branches: bool,
+    /// A comparison and the conditional select behind it are one micro-operation.
+    pub fused_selects: bool,
+    /// Loads of which is remembered that they depend on an older store (a table by instruction address, after the store
+    /// sets of Chrysos and Emer 1998): others start without waiting for the addresses of older stores, and what has run
+    /// past one that it depends on is done again. 0: every dependence is foreseen. In force out of order.
+    #[schemars(range(min = 0, max = 65_536), extend("unit" = "loads"))]
+    pub dependence_entries: u32,
+    /// How many of a kind are dispatched a cycle. In force out of order.
+    pub dispatch_limits: DispatchLimits,
     /// Pipes by kind.
     pub units: Units,
     /// Instruction classes: latency, issue interval, unit.
@@ -105,6 +119,28 @@ pub struct Core {
     pub predictor: Predictor,
     /// Address translation.
     pub tlb: Tlb,
+}
+
+/// Instructions a cycle that dispatch sends to pipes of a kind; 0: as many as `dispatch_width`. An instruction counts as
+/// its class's unit, whatever pipes that may share.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DispatchLimits {
+    /// To single-cycle integer and branch pipes together.
+    #[schemars(range(min = 0, max = 16), extend("unit" = "instructions/cycle"))]
+    pub integer: u32,
+    /// To multi-cycle integer pipes.
+    #[schemars(range(min = 0, max = 16), extend("unit" = "instructions/cycle"))]
+    pub multiply: u32,
+    /// To the first vector pipe alone.
+    #[schemars(range(min = 0, max = 16), extend("unit" = "instructions/cycle"))]
+    pub vector_first: u32,
+    /// To the last vector pipe alone.
+    #[schemars(range(min = 0, max = 16), extend("unit" = "instructions/cycle"))]
+    pub vector_last: u32,
+    /// To load and store pipes.
+    #[schemars(range(min = 0, max = 16), extend("unit" = "instructions/cycle"))]
+    pub memory: u32,
 }
 
 /// Execution pipes.

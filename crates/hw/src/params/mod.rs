@@ -10,7 +10,7 @@ mod memory;
 mod mlx5;
 mod qdma;
 
-pub use self::core::{ClassTiming, Core, CoreKind, Direction, Predictor, Timing, Tlb, Unit, Units};
+pub use self::core::{ClassTiming, Core, CoreKind, Direction, DispatchLimits, Predictor, Timing, Tlb, Unit, Units};
 pub use io::{Bus, CardSlot, Interface, Io, IoPath, Iommu, Link, Nic, Pcie, Walks};
 pub use memory::{
     Beyond, CacheIndex, DeviceReads, Dram, Inclusion, Level2, Mapping, PagePolicy, Prefetcher, PrefetcherKind,

@@ -38,7 +38,7 @@ fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
         for (length, chained, lines) in [(4, false, 1), (7, true, 1), (12, false, 4096), (9, true, 1 << 18)] {
             let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 2));
             let ops = block(length, chained);
-            let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+            let quick: Vec<Quick> = Quick::block(&ops);
             let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
             for turn in 0..TURNS {
                 let paddr = 0x8000_0000 + turn * 7919 % lines * 64;
@@ -73,7 +73,7 @@ fn turn(text: &str, ahead: u32, groups: u64, blocks: u64) -> f64 {
             op
         })
         .collect();
-    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let quick: Vec<Quick> = Quick::block(&ops);
     // Lines of their own, in one page.
     let at = |n: u64| 0x4000_0000 + n % blocks * 64;
     let mut run = |turns: u64| {

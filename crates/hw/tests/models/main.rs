@@ -9,6 +9,7 @@ mod forgetting;
 mod fuzz_mlx5;
 mod fuzz_registers;
 mod ordering;
+mod pairs;
 mod perturb;
 mod qdma;
 mod repeat;

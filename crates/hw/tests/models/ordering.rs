@@ -18,7 +18,7 @@ fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
 /// The same, stores going so many lines further each turn.
 fn turn_over(p: &Platform, ops: &[MicroOp], lines: u64) -> f64 {
     let (mut core, mut memory) = (Core::new(p, 0), MemorySystem::new(p, 1));
-    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let quick: Vec<Quick> = Quick::block(ops);
     let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops };
     let kind = |op: &MicroOp| match op.class {
         Class::Load => Some(MemKind::Load),
@@ -197,7 +197,7 @@ fn a_load_takes_what_a_store_still_holds() {
         let (store, mut load) = (op(Class::Store), op(Class::Load));
         load.reads(3).writes(3);
         let ops = [store, load];
-        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let quick: Vec<Quick> = Quick::block(&ops);
         let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
         for n in 0..8 {
             let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind };
@@ -207,7 +207,7 @@ fn a_load_takes_what_a_store_still_holds() {
         }
         // Waits for all before it.
         let ops = [op(Class::SystemRead), op(Class::Alu)];
-        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let quick: Vec<Quick> = Quick::block(&ops);
         let block = BlockRef { paddr: 0x4000_0100, vaddr: 0x40_0100, quick: &quick, ops: &ops };
         core.run(block, 0, ops.len(), &[], None, &mut memory, &mut Flat);
         (core.stats().store_forwards, core.cycle())

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, Branch, Class, Flat, MemEvent, MemKind, MicroOp, Order, Quick};
+use wiretime_hw::core::{BlockRef, Branch, Class, Flat, MemEvent, MemKind, MicroOp, Order, Quick, REG_FLAGS};
 use wiretime_hw::machine::{Machine, Nics};
 use wiretime_hw::nic::loopback::Ram;
 use wiretime_hw::nic::{BookSettings, Books, DropClasses};
@@ -31,7 +31,8 @@ fn step(number: u64, classes: &[(u8, u8, u8)]) -> Step {
         let class = [Class::Alu, Class::Load, Class::Store, Class::Mul, Class::Div, Class::Barrier, Class::FpAdd]
             [usize::from(class) % 7];
         let mut op = MicroOp::new(class);
-        op.reads(a % 8).writes(b % 8);
+        op.reads(a % 8).writes(if class == Class::Alu && b % 5 == 0 { REG_FLAGS } else { b % 8 });
+        op.moves = class == Class::Alu && a % 3 == 0 && b % 5 != 0;
         if class == Class::Barrier {
             op.order = Order { loads: true, stores: a % 2 == 0 };
         }
@@ -44,8 +45,9 @@ fn step(number: u64, classes: &[(u8, u8, u8)]) -> Step {
     }
     let mut branch = MicroOp::new(Class::Branch);
     branch.branch = Branch::Conditional;
+    branch.reads(REG_FLAGS);
     ops.push(branch);
-    Step { paddr: CODE + number * 256, quick: ops.iter().map(MicroOp::quick).collect(), ops, events }
+    Step { paddr: CODE + number * 256, quick: Quick::block(&ops), ops, events }
 }
 
 type Alone = Machine<RefCell<Nics<Ram>>>;
@@ -128,6 +130,7 @@ proptest! {
         check(OUT_OF_ORDER, &steps, count);
         check(include_str!("../../../../platforms/in-order.toml"), &steps, count);
         check(include_str!("../../../../platforms/gem5-n1-paper.toml"), &steps, count);
+        check(include_str!("../../../../platforms/neoverse-v2.toml"), &steps, count);
     }
 }
 
@@ -137,6 +140,7 @@ fn a_poll_repeats() {
     let poll = [step(0, &[(1, 0, 0), (0, 0, 1), (0, 1, 2), (2, 3, 4)]), step(1, &[(1, 2, 3), (0, 3, 3)])];
     assert!(check(OUT_OF_ORDER, &poll, 1000));
     assert!(check(include_str!("../../../../platforms/in-order.toml"), &poll, 1000));
+    assert!(check(include_str!("../../../../platforms/neoverse-v2.toml"), &poll, 1000));
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn micro_op(word: u32, i: &Instruction) -> MicroOp {
         Class::Nop | Class::BarrierFull | Class::ContextSync | Class::Unknown => {}
         _ => compute(name, i, &mut op),
     }
+    op.moves = class == Class::Alu && moves(word);
     if matches!(name, "LDAR" | "LDARB" | "LDARH" | "LDAPR" | "LDAPRB" | "LDAPRH") || name.starts_with("LDAX") {
         op.order = Order { loads: true, stores: false };
     }
@@ -49,6 +50,12 @@ fn micro_op(word: u32, i: &Instruction) -> MicroOp {
         op.order = Order { loads: true, stores: true };
     }
     op
+}
+
+/// `MOV Rd, Rn`, `MOV Rd, ZR` (ORR with the zero register, nothing shifted) and `MOV Rd, #0` (MOVZ): what the optimisation
+/// guides of Cortex-A78 and Neoverse V2 list as moves of zero latency.
+fn moves(word: u32) -> bool {
+    word & 0x7fe0_ffe0 == 0x2a00_03e0 || word & 0x7fff_ffe0 == 0x5280_0000
 }
 
 fn barrier_order(word: u32) -> Order {
@@ -222,6 +229,15 @@ mod tests {
         check(0xf280_0020, Class::Alu, &[0], &[0]); // movk x0, #1
         check(0x9100_03fd, Class::Alu, &[31], &[29]); // mov x29, sp
         check(0xd503_201f, Class::Nop, &[], &[]);
+    }
+
+    #[test]
+    fn moves_are_told_from_what_computes() {
+        let moved = [0xaa01_03e0, 0x2a01_03e0, 0xaa1f_03e0, 0xd280_0000, 0x5280_0000]; // mov x0, x1; w; xzr; #0
+        let computed = [0xaa02_0020, 0xaa01_07e0, 0xd280_0020, 0xd2a0_0020, 0x9100_03fd, 0xaa21_03e0];
+        // orr x0, x1, x2; orr x0, xzr, x1, lsl #1; mov x0, #1; #0x10000; mov x29, sp; mvn x0, x1
+        assert_eq!(moved.map(|w| (decode(w).moves, decode(w).class)), [(true, Class::Alu); 5]);
+        assert_eq!(computed.map(|w| decode(w).moves), [false; 6]);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use super::chaos::Random;
 use std::iter::{once, repeat_n};
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
-use wiretime_hw::core::{BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Split, Walk, Walker};
+use wiretime_hw::core::{
+    BlockRef, Branch, Class, Core, MemEvent, MemKind, MicroOp, Order, Quick, Split, Walk, Walker, REG_FLAGS,
+};
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::nic::loopback::Host;
 use wiretime_hw::params::Platform;
@@ -186,7 +188,7 @@ fn cores(p: &Platform) -> Vec<u64> {
         if let Some(last) = ops.last_mut() {
             last.branch = kind;
         }
-        let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+        let quick: Vec<Quick> = Quick::block(&ops);
         let block = BlockRef { paddr: (2 << 30) + code, vaddr: code + (code >> 14 << 12), quick: &quick, ops: &ops };
         let core = &mut cores[who];
         core.run(block, 0, ops.len(), &events, Some((2 << 30) + next), &mut memory, &mut Pages);
@@ -216,7 +218,7 @@ fn loops(p: &Platform, class: Class, virtually: u64, turns: impl Iterator<Item =
     let mut memory = MemorySystem::new(p, 1);
     let mut core = Core::new(p, 0);
     let (ops, kinds) = block(class, &mut Random::new(1), Branch::Direct);
-    let quick: Vec<Quick> = ops.iter().map(MicroOp::quick).collect();
+    let quick: Vec<Quick> = Quick::block(&ops);
     let block = BlockRef { paddr: 2 << 30, vaddr: 0, quick: &quick, ops: &ops };
     for (first, step) in turns {
         let event = |(i, &kind): (usize, &MemKind)| {
@@ -240,6 +242,40 @@ fn strides(p: &Platform) -> Vec<u64> {
 fn stream(p: &Platform) -> Vec<u64> {
     let part = |n: u64| once(((1 << 28) + n * 16 * u64::from(OPS), 16)).chain(repeat_n((1 << 29, 0), n as usize / 120));
     loops(p, Class::Store, 0, (0..1200).flat_map(part))
+}
+
+/// A store whose address comes late, a load of its bytes, a move, a comparison with a select, and one with a branch: a chain.
+fn pairs(p: &Platform) -> Vec<u64> {
+    let op = |class, reads: &[u8], writes: &[u8]| {
+        let mut op = MicroOp::new(class);
+        reads.iter().for_each(|&r| _ = op.reads(r));
+        writes.iter().for_each(|&r| _ = op.writes(r));
+        op
+    };
+    let mut ops = [
+        op(Class::Mul, &[9], &[24]),
+        op(Class::Store, &[24, 20], &[]),
+        op(Class::Load, &[21], &[6]),
+        op(Class::Alu, &[6], &[7]),
+        op(Class::Alu, &[7, 8], &[REG_FLAGS]),
+        op(Class::Alu, &[REG_FLAGS, 7, 8], &[9]),
+        op(Class::Alu, &[9], &[REG_FLAGS]),
+        op(Class::Branch, &[REG_FLAGS], &[]),
+    ];
+    (ops[1].data_from, ops[3].moves, ops[7].branch) = (1, true, Branch::Conditional);
+    let quick = Quick::block(&ops);
+    let (mut memory, mut core) = (MemorySystem::new(p, 1), Core::new(p, 0));
+    let event = |index, kind| MemEvent { paddr: 1 << 29, vaddr: 1 << 29, value: 0, index, kind };
+    let events = [event(1, MemKind::Store), event(2, MemKind::Load)];
+    for turn in 0..500u64 {
+        let at = (2 << 30) + turn % 5 * 256;
+        let next = (2 << 30) + (turn + 1) % 5 * 256;
+        let block = BlockRef { paddr: at, vaddr: at, quick: &quick, ops: &ops };
+        core.run(block, 0, ops.len(), &events, Some(next), &mut memory, &mut Pages);
+    }
+    let mut signature = vec![core.now().0];
+    values(&mut signature, &core.stats());
+    signature
 }
 
 const STEP: Ps = Ps::from_ns(400);
@@ -271,8 +307,9 @@ fn nic(p: &Platform, length: u32, rate: &str, burst: u32) -> Vec<u64> {
 }
 
 /// The loads, each alone, the cores' first.
-pub const LOADS: [fn(&Platform) -> Vec<u64>; 7] = [
+pub const LOADS: [fn(&Platform) -> Vec<u64>; 8] = [
     cores,
+    pairs,
     strides,
     stream,
     // Long frames that fill FIFOs, credits and tags; short ones that fill descriptor caches; a line that is too slow.
