@@ -1,13 +1,14 @@
 //! Loads, stores and device accesses of a core: translation, store-to-load forwarding, ordering, the store buffer.
 //!
-//! A store leaves the store buffer once it has committed, whatever the others do; a barrier orders. A device store
+//! A store leaves the store buffer once it has committed, whatever the others do; a barrier orders. An atomic operation asks for
+//! its line as one that it writes, and writes it once it has committed. A device store
 //! (doorbell) waits there until the root complex accepts it, one after the other. Left out: the store buffer merges
 //! nothing but device stores under write combining.
 
 use super::pipeline::{Core, FORWARD_SLOTS};
 use super::stall::StallCause;
 use super::tlb::Walker;
-use super::uop::Class;
+use super::uop::{Class, Order};
 use crate::memory::{Address, Level, MemorySystem, LINE};
 use wiretime_base::{Cycles, Ps};
 
@@ -95,7 +96,7 @@ impl Core {
     #[inline]
     pub(super) fn access(
         &mut self,
-        class: Class,
+        (class, order): (Class, Order),
         start: Cycles,
         data: Cycles,
         accesses: &[MemEvent],
@@ -120,7 +121,9 @@ impl Core {
             match a.kind {
                 MemKind::Load => {
                     if first {
-                        let (done, why) = self.load(a, start, pc, memory, walker);
+                        let start = if order.acquires { start.max(self.released) } else { start };
+                        let writes = class == Class::Atomic;
+                        let (done, why) = self.load(a, start, (pc, writes), memory, walker);
                         loaded = (done + extra, why);
                     }
                     let store = self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS];
@@ -139,8 +142,14 @@ impl Core {
                 MemKind::Store => {
                     complete = complete.max(data + extra);
                     if first {
-                        let ordered = complete.max(self.last_commit()).max(self.store_fence);
+                        let mut ordered = complete.max(self.last_commit()).max(self.store_fence);
+                        if order.releases {
+                            ordered = ordered.max(self.last_store);
+                        }
                         stored = self.store(a, ordered, memory, walker);
+                        if order.releases {
+                            self.released = stored;
+                        }
                     }
                     if atomic {
                         complete = complete.max(stored + behind);
@@ -179,14 +188,18 @@ impl Core {
         &mut self,
         a: &MemEvent,
         start: Cycles,
-        pc: u64,
+        (pc, writes): (u64, bool),
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
     ) -> (Cycles, StallCause) {
         self.stats.loads += 1;
         let t = start.max(self.load_fence);
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-        let (done, level) = memory.load(self.index, a.address(), pc, t + walk);
+        let (done, level) = if writes {
+            memory.load_to_write(self.index, a.address(), pc, t + walk)
+        } else {
+            memory.load(self.index, a.address(), pc, t + walk)
+        };
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
 

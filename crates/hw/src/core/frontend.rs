@@ -5,7 +5,7 @@ use super::mop_cache::Found;
 use super::pipeline::Core;
 use super::stall::StallCause;
 use super::tlb::Walker;
-use super::uop::{Branch, Class, MicroOp};
+use super::uop::{Branch, Class, MicroOp, Order};
 use crate::memory::{Address, MemorySystem, LINE};
 use wiretime_base::Cycles;
 
@@ -110,6 +110,13 @@ impl Core {
         }
         if op.order.stores {
             self.store_fence = self.store_fence.max(self.last_store);
+        }
+        if op.order == Order::ALL {
+            self.load_fence = self.load_fence.max(self.last_store);
+        }
+        if op.order.acquires {
+            self.load_fence = self.load_fence.max(complete);
+            self.store_fence = self.store_fence.max(complete);
         }
         match op.class {
             Class::Barrier if self.full_barriers => {

@@ -125,6 +125,8 @@ pub struct Core {
     pub(super) store_fence: Cycles,
     pub(super) last_load: Cycles,
     pub(super) last_store: Cycles,
+    /// When the last store that releases was written.
+    pub(super) released: Cycles,
     pub(super) store_cause: StallCause,
     /// When the last device store was sent and accepted, and its line.
     pub(super) device: (Cycles, Cycles, u64),
@@ -214,6 +216,7 @@ impl Core {
             store_fence: Cycles::ZERO,
             last_load: Cycles::ZERO,
             last_store: Cycles::ZERO,
+            released: Cycles::ZERO,
             store_cause: StallCause::Store,
             device: (Cycles::ZERO, Cycles::ZERO, u64::MAX),
             forward: [Waiting::NONE; FORWARD_SLOTS],
@@ -276,6 +279,8 @@ impl Core {
         if cycle > now {
             self.idle += cycle - now;
             self.dispatch = Position::of(cycle);
+            // Asleep, nothing is predicted.
+            self.ahead.restart(cycle);
         }
     }
 
@@ -627,6 +632,6 @@ impl Core {
         }
         // The base goes on without the access.
         self.ready[usize::from(q.base)] = start + self.slots[Class::Alu as usize].latency;
-        self.access(q.class, start, data, accesses, pc, memory, walker)
+        self.access((q.class, op.order), start, data, accesses, pc, memory, walker)
     }
 }

@@ -78,7 +78,9 @@ impl Core {
         words.push((self.commit.max(Position::of(past)) - Position::of(past)).raw());
         let after = |t: Cycles| (t.max(past) - past).0;
         words.extend([self.fetch, self.last_load, self.last_store, self.device.0, self.device.1].map(after));
-        words.extend([self.load_fence, self.store_fence, self.pending.0].map(|t| t.saturating_sub(now).0));
+        words.extend(
+            [self.load_fence, self.store_fence, self.released, self.pending.0].map(|t| t.saturating_sub(now).0),
+        );
         words.extend([self.fetch_cause, self.commit_cause, self.pending.1, self.store_cause].map(|c| c as u64));
         words.extend([self.new_group, self.restarted, self.turned].map(u64::from));
         words.extend([self.fetched_line, self.device.2, self.limits.stand(now)]);
@@ -131,7 +133,8 @@ impl Core {
         for t in [&mut self.fetch, &mut self.load_fence, &mut self.store_fence, &mut self.last_load] {
             *t += by;
         }
-        for t in [&mut self.last_store, &mut self.device.0, &mut self.device.1, &mut self.pending.0] {
+        let released = &mut self.released;
+        for t in [released, &mut self.last_store, &mut self.device.0, &mut self.device.1, &mut self.pending.0] {
             *t += by;
         }
         let counted = &turn.counted;

@@ -1,7 +1,7 @@
 //! Address translation: first-level TLBs, a second level, and a walker whose reads go to the L2 cache.
 //!
 //! Entries cover pages of any size (huge pages are one entry). An address carries its address space in its upper bits,
-//! as the engine tags it. Left out: walks at the same time share nothing; dirty and access bits; stage 2.
+//! as the engine tags it. A page that is being walked for is waited for. Left out: dirty and access bits; stage 2.
 
 use crate::memory::MemorySystem;
 use crate::params;
@@ -53,6 +53,10 @@ struct Full {
     base: Vec<u64>,
     mask: Vec<u64>,
     used: Vec<u32>,
+    /// When an entry's translation is there, and how long it took.
+    ready: Vec<(Cycles, Cycles)>,
+    /// When all are.
+    settled: Cycles,
     guess: Box<[u8; FILTER]>,
     clock: u32,
 }
@@ -64,23 +68,36 @@ impl Full {
             base: vec![u64::MAX; n],
             mask: vec![u64::MAX; n],
             used: vec![0; n],
+            ready: vec![(Cycles::ZERO, Cycles::ZERO); n],
+            settled: Cycles::ZERO,
             guess: Box::new([0; FILTER]),
             clock: 0,
         }
     }
 
     #[inline]
-    fn hit(&mut self, address: u64) -> bool {
+    fn hit(&mut self, address: u64) -> Option<usize> {
         let slot = Self::slot(address);
         let i = usize::from(self.guess[slot]);
         if address & self.mask[i] == self.base[i] {
             self.touch(i);
-            return true;
+            return Some(i);
         }
-        let Some(i) = self.base.iter().zip(&self.mask).position(|(&b, &m)| address & m == b) else { return false };
+        let i = self.base.iter().zip(&self.mask).position(|(&b, &m)| address & m == b)?;
         self.guess[slot] = i as u8;
         self.touch(i);
-        true
+        Some(i)
+    }
+
+    /// What an access at `t` waits for entry `i`: whoever comes before the walk that is under way began, for no longer than it
+    /// would have walked itself.
+    #[inline]
+    fn wait(&self, i: usize, t: Cycles) -> Cycles {
+        if self.settled <= t {
+            return Cycles::ZERO;
+        }
+        let (ready, took) = self.ready[i];
+        ready.saturating_sub(t).min(took)
     }
 
     /// Where the guess for an address stands.
@@ -95,13 +112,15 @@ impl Full {
         self.used[i] = self.clock;
     }
 
-    fn insert(&mut self, address: u64, page_bits: u8) {
+    fn insert(&mut self, address: u64, page_bits: u8, t: Cycles, took: Cycles) {
         // The order of uses goes on behind the wrap of their clock.
         let since = |used: u32| used.wrapping_sub(self.clock.wrapping_add(1));
         let i = self.used.iter().enumerate().min_by_key(|(_, &u)| since(u)).map_or(0, |(i, _)| i);
         self.mask[i] = page_mask(page_bits);
         self.base[i] = address & self.mask[i];
         self.touch(i);
+        self.ready[i] = (t + took, took);
+        self.settled = self.settled.max(t + took);
         self.guess[Self::slot(address)] = i as u8;
     }
 
@@ -211,12 +230,12 @@ impl Tlb {
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
     ) -> Cycles {
-        if self.data.hit(address) {
-            return Cycles::ZERO;
+        if let Some(i) = self.data.hit(address) {
+            return self.data.wait(i, t);
         }
         self.stats.dtlb_misses += 1;
         let (bits, cycles) = self.miss(i, address, t, memory, walker);
-        self.data.insert(address, bits);
+        self.data.insert(address, bits, t, cycles);
         cycles
     }
 
@@ -230,12 +249,12 @@ impl Tlb {
         memory: &mut MemorySystem,
         walker: &mut impl Walker,
     ) -> Cycles {
-        if self.instruction.hit(address) {
-            return Cycles::ZERO;
+        if let Some(i) = self.instruction.hit(address) {
+            return self.instruction.wait(i, t);
         }
         self.stats.itlb_misses += 1;
         let (bits, cycles) = self.miss(i, address, t, memory, walker);
-        self.instruction.insert(address, bits);
+        self.instruction.insert(address, bits, t, cycles);
         cycles
     }
 
@@ -262,14 +281,14 @@ impl Tlb {
         let mut at = begin + self.walk_latency;
         let reads = &walk.reads[..usize::from(walk.count).min(walk.reads.len())];
         // A cached pointer to the last table leaves one read.
-        let known = self.walk_cached && self.tables.hit(address);
+        let known = self.walk_cached && self.tables.hit(address).is_some();
         let skipped = if known { reads.len() - 1 } else { 0 };
         for &read in &reads[skipped..] {
             self.stats.walk_reads += 1;
             at = memory.walk(i, read, at);
         }
         if self.walk_cached && !known {
-            self.tables.insert(address, bits + 9);
+            self.tables.insert(address, bits + 9, t, Cycles::ZERO);
         }
         self.stats.walk_cycles += (at - begin).0;
         self.walkers.hold(asked, at, 1);
@@ -376,13 +395,26 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_is_walked_for_is_waited_for() {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut tlb = Tlb::new(&p.core.tlb);
+        let mut data = |address: u64, t| tlb.data(0, address, Cycles(t), &mut memory, &mut Pages(12));
+        let walk = data(0x5000, 10_000);
+        assert!(walk > Cycles(20));
+        assert_eq!([0, 10, walk.0].map(|later| data(0x5008, 10_000 + later).0), [walk.0, walk.0 - 10, 0]);
+        assert_eq!(data(0x5010, 2_000), walk, "who comes before the walk began does not wait for its end");
+    }
+
+    #[test]
     fn the_oldest_leaves_also_behind_the_wrap_of_the_clock() {
         let mut level = Full::new(4);
-        (0..4).for_each(|page| level.insert(page << 12, 12));
+        let now = Cycles::ZERO;
+        (0..4).for_each(|page| level.insert(page << 12, 12, now, now));
         level.clock = u32::MAX - 1;
-        assert!((0..4).all(|page| level.hit(page << 12)) && level.clock == 2, "it wraps among them");
-        level.insert(4 << 12, 12);
-        let there: Vec<bool> = (0..5).map(|page| level.hit(page << 12)).collect();
+        assert!((0..4).all(|page| level.hit(page << 12).is_some()) && level.clock == 2, "it wraps among them");
+        level.insert(4 << 12, 12, now, now);
+        let there: Vec<bool> = (0..5).map(|page| level.hit(page << 12).is_some()).collect();
         assert_eq!(there, [false, true, true, true, true]);
     }
 

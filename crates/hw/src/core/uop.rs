@@ -132,13 +132,32 @@ pub enum Branch {
     Exception,
 }
 
-/// Which earlier and later accesses a barrier or an acquire or release orders.
+/// Which earlier and later accesses a barrier, or an access that acquires or releases, orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Later accesses wait for earlier loads.
     pub loads: bool,
-    /// Later stores wait for earlier stores.
+    /// Later stores wait for earlier stores; with `loads`, later loads too.
     pub stores: bool,
+    /// Later accesses wait for what this one loads, and that for earlier releases.
+    pub acquires: bool,
+    /// What this one stores waits for earlier accesses.
+    pub releases: bool,
+}
+
+impl Order {
+    /// Of loads alone, of stores alone, and of all.
+    pub const LOADS: Self = Self { loads: true, stores: false, acquires: false, releases: false };
+    /// See there.
+    pub const STORES: Self = Self { loads: false, stores: true, acquires: false, releases: false };
+    /// See there.
+    pub const ALL: Self = Self { loads: true, stores: true, acquires: false, releases: false };
+
+    /// Of an access that acquires, releases or both.
+    #[must_use]
+    pub const fn one_way(acquires: bool, releases: bool) -> Self {
+        Self { loads: false, stores: false, acquires, releases }
+    }
 }
 
 /// One micro-operation, decoded once.

@@ -362,7 +362,7 @@ impl MemorySystem {
                 return;
             }
             p.stats.hardware_prefetches += 1;
-            let (ready, level, _) = self.l2_access(i, line, 0, t, CoreAccess::Fetch);
+            let (ready, level, _) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             let p = &mut self.private[i];
             p.l1i_mshrs.hold(t, ready);
             p.l1i_prefetchers.fetched(n, line, ready);

@@ -1,6 +1,6 @@
 //! Reads of system registers and memory barriers, on cores that drain for them (gem5's) and on those that do not.
 
-use wiretime_hw::core::{BlockRef, Class, Core, Flat, MemEvent, MemKind, MicroOp, Order, Quick, Split};
+use wiretime_hw::core::{BlockRef, Branch, Class, Core, Flat, MemEvent, MemKind, MicroOp, Order, Quick, Split};
 use wiretime_hw::memory::MemorySystem;
 use wiretime_hw::params::Platform;
 
@@ -92,7 +92,7 @@ fn a_full_barrier_holds_every_access_behind_it() {
     store.reads(4).reads(5);
     store.data_from = 1;
     let mut barrier = op(Class::Barrier);
-    barrier.order = Order { loads: false, stores: true };
+    barrier.order = Order::STORES;
     let ops = [store, barrier, load];
     let passes = turn(&p, &ops);
     p.core.full_barriers = true;
@@ -215,4 +215,64 @@ fn a_load_takes_what_a_store_still_holds() {
     assert_eq!((found.0, beside.0), (8, 0));
     let memory = p.dram.controller_latency.ps().ns() * 3;
     assert!(beside.1 .0 > found.1 .0 + 4 * memory, "{found:?} {beside:?}");
+}
+
+/// Once a store to a line of memory, what is told, and a load of a line that is in the L1D, whose branch is mispredicted: how long
+/// until the core goes on behind the branch.
+fn behind_a_store_of_memory(between: Option<MicroOp>, order: Order) -> u64 {
+    let p = platform();
+    let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 1));
+    let (mut load, mut branch) = (op(Class::Load), op(Class::Branch));
+    load.order = order;
+    load.writes(6);
+    branch.branch = Branch::Conditional;
+    branch.reads(6);
+    let ops: Vec<MicroOp> = [Some(op(Class::Store)), between, Some(load), Some(branch)].into_iter().flatten().collect();
+    let quick = Quick::block(&ops);
+    let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+    let mut once = |line: u64, next: u64| {
+        let at = |(i, op): (usize, &MicroOp)| {
+            let (kind, paddr) = match (op.class, i) {
+                (Class::Store, 0) => (MemKind::Store, 0x8000_0000 + line * 4096),
+                (Class::Store, _) => (MemKind::Store, 0x8000_0040),
+                (Class::Load, _) => (MemKind::Load, 0x8000_0080),
+                _ => return None,
+            };
+            Some(MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind })
+        };
+        let accesses: Vec<MemEvent> = ops.iter().enumerate().filter_map(at).collect();
+        core.run(block, 0, ops.len(), &accesses, Some(next), &mut memory, &mut Flat);
+        core.idle_until(core.now() + wiretime_base::Ps::from_us(1));
+        core.now()
+    };
+    // Not taken, and all that it needs is there; then a line that is not, and taken.
+    let before = (0..50).map(|_| once(0, block.paddr + 4 * ops.len() as u64)).last().expect("a time");
+    let after = once(1, 0x4000_1000);
+    (after - before).ns() - 1000
+}
+
+#[test]
+fn only_what_orders_stores_before_loads_holds_a_load() {
+    let barrier = |order| {
+        let mut barrier = op(Class::Barrier);
+        barrier.order = order;
+        Some(barrier)
+    };
+    let mut release = op(Class::Store);
+    release.order = Order::one_way(false, true);
+    for (between, order) in [
+        (None, Order::default()),
+        (barrier(Order::STORES), Order::default()),
+        (barrier(Order::LOADS), Order::default()),
+        (Some(release), Order::default()),
+        (None, Order::one_way(true, false)),
+    ] {
+        let held = behind_a_store_of_memory(between, order);
+        assert!(held < 20, "{between:?} {order:?}: {held} ns");
+    }
+    let memory = platform().dram.controller_latency.ps().ns();
+    for (between, order) in [(barrier(Order::ALL), Order::default()), (Some(release), Order::one_way(true, false))] {
+        let held = behind_a_store_of_memory(between, order);
+        assert!(held > memory, "{between:?} {order:?}: {held} ns");
+    }
 }

@@ -34,7 +34,7 @@ fn step(number: u64, classes: &[(u8, u8, u8)]) -> Step {
         op.reads(a % 8).writes(if class == Class::Alu && b % 5 == 0 { REG_FLAGS } else { b % 8 });
         op.moves = class == Class::Alu && a % 3 == 0 && b % 5 != 0;
         if class == Class::Barrier {
-            op.order = Order { loads: true, stores: a % 2 == 0 };
+            op.order = if a % 2 == 0 { Order::ALL } else { Order::LOADS };
         }
         if let Class::Load | Class::Store = class {
             let kind = if class == Class::Load { MemKind::Load } else { MemKind::Store };

@@ -44,12 +44,25 @@ fn micro_op(word: u32, i: &Instruction) -> MicroOp {
     }
     op.moves = class == Class::Alu && moves(word);
     if matches!(name, "LDAR" | "LDARB" | "LDARH" | "LDAPR" | "LDAPRB" | "LDAPRH") || name.starts_with("LDAX") {
-        op.order = Order { loads: true, stores: false };
+        op.order = Order::one_way(true, false);
     }
     if name.starts_with("STLR") || name.starts_with("STLX") {
-        op.order = Order { loads: true, stores: true };
+        op.order = Order::one_way(false, true);
+    }
+    if class == Class::Atomic {
+        op.order = atomic_order(word);
     }
     op
+}
+
+/// Operations of LSE have A and R beside each other, comparisons and swaps have L and o0.
+fn atomic_order(word: u32) -> Order {
+    let bit = |n: u32| word >> n & 1 == 1;
+    if word >> 24 & 0x3f == 0x38 {
+        Order::one_way(bit(23), bit(22))
+    } else {
+        Order::one_way(bit(22), bit(15))
+    }
 }
 
 /// `MOV Rd, Rn`, `MOV Rd, ZR` (ORR with the zero register, nothing shifted) and `MOV Rd, #0` (MOVZ): what the optimisation
@@ -60,9 +73,9 @@ fn moves(word: u32) -> bool {
 
 fn barrier_order(word: u32) -> Order {
     match word >> 8 & 3 {
-        1 => Order { loads: true, stores: false },
-        2 => Order { loads: false, stores: true },
-        _ => Order { loads: true, stores: true },
+        1 => Order::LOADS,
+        2 => Order::STORES,
+        _ => Order::ALL,
     }
 }
 
@@ -269,9 +282,24 @@ mod tests {
         check(0xc8a2_7c20, Class::Atomic, &[1, 2, 0], &[2]); // cas x2, x0, [x1]
         check(0xf980_0020, Class::Prefetch, &[1], &[]); // prfm pldl1keep, [x1]
         check(0xd50b_7420, Class::ZeroLine, &[0], &[]); // dc zva, x0
-        assert_eq!(decode(0xc8df_fc20).order, Order { loads: true, stores: false }); // ldar
-        assert_eq!(decode(0xc89f_fc20).order, Order { loads: true, stores: true });
-        // stlr
+        assert_eq!(decode(0xc8df_fc20).order, Order::one_way(true, false)); // ldar
+        assert_eq!(decode(0xc89f_fc20).order, Order::one_way(false, true)); // stlr
+                                                                            // ldadd, ldadda, ldaddl, ldaddal; cas, casa, casl, casal; swpa, casab
+        for (word, acquires, releases) in [
+            (0xf822_0020, false, false),
+            (0xf8a2_0020, true, false),
+            (0xf862_0020, false, true),
+            (0xf8e2_0020, true, true),
+            (0xc8a2_7c20, false, false),
+            (0xc8e2_7c20, true, false),
+            (0xc8a2_fc20, false, true),
+            (0xc8e2_fc20, true, true),
+            (0xb8a2_8020, true, false),
+            (0x08e2_7c20, true, false),
+        ] {
+            let op = decode(word);
+            assert_eq!((op.class, op.order), (Class::Atomic, Order::one_way(acquires, releases)), "{word:08x}");
+        }
     }
 
     /// As gem5's `PairMemOp`, `BigFpMem*Op` and `Memory64` with write-back do.
@@ -301,8 +329,8 @@ mod tests {
     fn system() {
         check(0xd53b_e040, Class::SystemRead, &[], &[0]); // mrs x0, cntvct_el0
         check(0xd51b_4211, Class::SystemWrite, &[17], &[]); // msr nzcv, x17: all five bits of the register
-        assert_eq!(decode(0xd503_3abf).order, Order { loads: false, stores: true }); // dmb ishst
-        assert_eq!(decode(0xd503_39bf).order, Order { loads: true, stores: false }); // dmb ishld
+        assert_eq!(decode(0xd503_3abf).order, Order::STORES); // dmb ishst
+        assert_eq!(decode(0xd503_39bf).order, Order::LOADS); // dmb ishld
         assert_eq!(decode(0xd503_3f9f).class, Class::BarrierFull); // dsb sy
         assert_eq!(decode(0xd503_3fdf).class, Class::ContextSync); // isb
         assert_eq!(decode(0).class, Class::Unknown);

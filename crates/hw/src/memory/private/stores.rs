@@ -55,6 +55,28 @@ impl MemorySystem {
         }
     }
 
+    /// A load of what is written next (an atomic operation): others give the line up at once. Returns when its data can be used,
+    /// and where they came from.
+    pub fn load_to_write(&mut self, i: usize, address: impl Into<Address>, pc: u64, t: Cycles) -> (Cycles, Level) {
+        let address = address.into();
+        let p = &mut self.private[i];
+        let place = address.place(p.l1d_bits);
+        match p.l1d.find(place) {
+            Some(at) if p.l1d.state(at) & EXCLUSIVE != 0 => self.load(i, address, pc, t),
+            Some(at) => {
+                p.stats.l1_dcache_loads += 1;
+                p.unrest += 1;
+                let (done, level) = self.upgrade(i, at, address.line(), t);
+                (done.max(t + self.l1d_latency), level)
+            }
+            None => {
+                p.stats.l1_dcache_loads += 1;
+                p.stats.l1_dcache_load_misses += 1;
+                self.l1d_miss(i, place, pc, t, CoreAccess::Store)
+            }
+        }
+    }
+
     /// A line comes into the L2 as it is to be from now on, whatever it was; returns when.
     fn overwrite(&mut self, i: usize, line: u64, t: Cycles) -> Cycles {
         let p = &mut self.private[i];
@@ -183,6 +205,29 @@ mod tests {
             let last = bytes - 2 * LINE;
             assert_eq!(memory.load(0, last, 0, t).1, where_);
         }
+    }
+
+    /// A line that another core has, dirty or shared; and one that nobody has: each costs one way, at the load.
+    #[test]
+    fn what_is_read_to_be_written_is_asked_for_once() {
+        let p = platform();
+        for shared in [false, true] {
+            let mut memory = MemorySystem::new(&p, 2);
+            let mut t = memory.store(1, 0x1000, Cycles::ZERO).0;
+            if shared {
+                t = memory.load(0, 0x1000, 0, t + Cycles(1000)).0;
+            }
+            let (there, level) = memory.load_to_write(0, 0x1000, 0, t + Cycles(1000));
+            assert_eq!((level, memory.private_stats(1).snooped_lines > 0), (Level::Snoop, true));
+            assert_eq!(memory.store(0, 0x1000, there), (there + Cycles(1), Level::L1));
+            assert_eq!(memory.load_to_write(0, 0x1000, 0, there + Cycles(9)).1, Level::L1);
+        }
+        let mut memory = MemorySystem::new(&p, 2);
+        let (there, level) = memory.load_to_write(0, 0x1000, 0, Cycles::ZERO);
+        assert_eq!(level, Level::Dram);
+        assert_eq!(memory.store(0, 0x1000, there), (there + Cycles(1), Level::L1));
+        let private = memory.private_stats(0);
+        assert_eq!((private.l1_dcache_load_misses, private.l1_dcache_store_misses), (1, 0));
     }
 
     #[test]

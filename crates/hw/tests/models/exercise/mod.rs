@@ -94,10 +94,10 @@ fn block(class: Class, random: &mut Random, branch: Branch) -> (Vec<MicroOp>, Ve
             op.split = Split { address: true, pieces: 2, base: chained };
         }
         if class == Class::LoadExclusive {
-            op.order = Order { loads: true, stores: false };
+            op.order = Order::one_way(true, false);
         }
         if class == Class::Barrier {
-            op.order = Order { loads: false, stores: true };
+            op.order = Order::STORES;
         }
         ops.push(op);
         kinds.extend(access(class));
@@ -244,7 +244,7 @@ fn stream(p: &Platform) -> Vec<u64> {
     loops(p, Class::Store, 0, (0..1200).flat_map(part))
 }
 
-/// A store whose address comes late, a load of its bytes, a move, a comparison with a select, and one with a branch: a chain.
+/// A store whose address comes late, a load of its bytes, a read of a system register, a move, a comparison with a select, and one with a branch: a chain.
 fn pairs(p: &Platform) -> Vec<u64> {
     let op = |class, reads: &[u8], writes: &[u8]| {
         let mut op = MicroOp::new(class);
@@ -256,13 +256,14 @@ fn pairs(p: &Platform) -> Vec<u64> {
         op(Class::Mul, &[9], &[24]),
         op(Class::Store, &[24, 20], &[]),
         op(Class::Load, &[21], &[6]),
+        op(Class::SystemRead, &[], &[10]),
         op(Class::Alu, &[6], &[7]),
         op(Class::Alu, &[7, 8], &[REG_FLAGS]),
         op(Class::Alu, &[REG_FLAGS, 7, 8], &[9]),
         op(Class::Alu, &[9], &[REG_FLAGS]),
         op(Class::Branch, &[REG_FLAGS], &[]),
     ];
-    (ops[1].data_from, ops[3].moves, ops[7].branch) = (1, true, Branch::Conditional);
+    (ops[1].data_from, ops[4].moves, ops[8].branch) = (1, true, Branch::Conditional);
     let quick = Quick::block(&ops);
     let (mut memory, mut core) = (MemorySystem::new(p, 1), Core::new(p, 0));
     let event = |index, kind| MemEvent { paddr: 1 << 29, vaddr: 1 << 29, value: 0, index, kind };
