@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,34 @@ def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: floa
     assert f.best.offered <= capacity / (1 - threshold) * 1.0001
     assert f.best.offered > capacity / (1 - threshold) * (1 - 2 * maximum.WIDTH)
     assert len(f.trials) <= 8
+
+
+@pytest.mark.parametrize("sustained", [0.3, 0.1, 0.01])
+def test_what_is_sustained_far_below_what_an_overload_forwards_is_found(sustained: float) -> None:
+    """One queue of many takes half of the packets: it is full long before the others are."""
+    result: list[search.Found] = []
+
+    def steps() -> search.Steps:
+        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(1024))))
+
+    dialogue = steps()
+    asked = next(dialogue)
+    with contextlib.suppress(StopIteration):
+        while True:
+            fits = _native.parse_rate(asked["rate"]) <= sustained * 30e9
+            # Beyond, the one queue loses a tenth of what is offered; all of them together take no more than 30.
+            capacity = 100e9 if fits else min(0.9 * _native.parse_rate(asked["rate"]), 30e9)
+            asked = dialogue.send(server(asked, capacity))
+    (f,) = result
+    assert f.best is not None and f.best.offered == pytest.approx(sustained * 30e9, rel=2 * maximum.WIDTH)
+    assert not f.wide and len(f.trials) < maximum.TRIALS_MAX
+
+
+def test_a_search_that_ends_before_its_bracket_is_narrow_says_so() -> None:
+    best = search.Trial(64, 1e9, 1e9, 2e6, 0.0, "no backlog", "")
+    lossy = search.Trial(64, 2e9, 1e9, 2e6, 0.5, "full", "CoreDrop")
+    found = search.Found(64, [best, lossy], best, lossy, False)
+    assert "2, not closed" in str(show.table([found], 0.01).columns[6]._cells)  # type: ignore[attr-defined]
 
 
 def test_packets_of_an_earlier_load_decide_nothing() -> None:
@@ -261,6 +290,59 @@ def test_the_longest_burst_of_what_only_takes_packets_is_found() -> None:
             cohort = {"offered": n, "forwarded": 0, "consumed": n - 30, **lost}
             asked = steps.send({"role": "consumes", "ports": [{"cohort": cohort}]})
     assert end.value.value == 700
+
+
+def test_recovery_overloads_until_something_is_lost() -> None:
+    """A FIFO that holds many rings takes an overload of 10 % for long; one that loses nothing is none."""
+
+    def answer(refused: int, waits: int) -> dict[str, Any]:
+        rows = [[[0, 0, waits, 0]] * 10 + [[0, 0, 3, 0]] * 10]
+        return {
+            "statistics": {"receive": {"refused": refused, "out_of_buffer": 0}},
+            "occupancy": {"interval_ns": 1000.0, "columns": FILLS, "ports": rows},
+            "ports": [{"last_drop_ns": 700.0}],
+        }
+
+    def recovered(room: int) -> tuple[Any, int]:
+        steps = rfc2544.recovery(64, 11e9, 5e9, search.Length(1024))
+        asked = next(steps)
+        rates = []
+        while True:
+            rates.append(asked["rate"])
+            try:
+                asked = steps.send(answer(int(len(rates) > room), 1000))
+            except StopIteration as end:
+                return end.value, len(rates)
+
+    assert recovered(5) == ((700.0, 10000.0), 7)
+    assert recovered(10_000) == ((None, None), rfc2544.FILLING_MAX)
+
+
+def test_latency_at_the_throughput_is_a_fresh_loads() -> None:
+    asked: list[dict[str, Any]] = []
+    steps = rfc2544._one(64, 76e9, quiet, search.Length(1024))
+    question = next(steps)
+    while "follow" not in question or question["follow"] == "0ns":
+        asked.append(question)
+        question = steps.send(server(question, 10e9))
+    assert question["idle"] == "5ms" and {a["idle"] for a in asked} == {"0ns"}
+
+
+def test_rates_of_several_ports_are_said_to_be_of_each() -> None:
+    one = search.Trial(64, 1e9, 1e9, 2e6, 0.0, "no backlog", "")
+    two = dataclasses.replace(one, ports=2)
+    titles = [str(show.table([search.Found(64, [t], t, None, True)], 0.01).title) for t in (one, two)]  # type: ignore[attr-defined]
+    assert titles[0].startswith("maximum sustainable bandwidth, loss")
+    assert titles[1].startswith("maximum sustainable bandwidth of each of 2 ports, loss")
+
+
+def test_requests_to_a_store_count_as_the_shortest_frames() -> None:
+    store = runs.Request(app="memcached_dpdk")
+    assert search.sizes_of(store, None) == search.sizes_of(store, [64]) == [64]
+    assert search.sizes_of(runs.Request(), None)[-1] == 1518
+    for refused in (lambda: search.msb(store, [256], 0.01, quiet), lambda: search.rates(store, 256, "10%", "90%", 2)):
+        with pytest.raises(WiretimeError, match="packet size: not with memcached_dpdk"):
+            refused()
 
 
 def test_a_curve_that_falls_is_told() -> None:

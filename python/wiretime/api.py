@@ -118,12 +118,17 @@ def run(app: str = "testpmd", on: Machine | None = None, **options: Any) -> Run:
 def msb(
     app: str = "testpmd",
     on: Machine | None = None,
-    packet_sizes: Sequence[int] = (64, 128, 256, 512, 1024, 1518),
+    packet_sizes: Sequence[int] | None = None,
     loss: float = 1.0,
     **options: Any,
 ) -> pd.DataFrame:
-    """Return the maximum sustainable bandwidth of each packet size: the highest load with at most ``loss`` percent."""
-    found = searches.msb(_request(app, on, options), list(packet_sizes), searches.share(loss), searches.silent)
+    """Return the maximum sustainable bandwidth of each packet size: the highest load with at most ``loss`` percent.
+
+    Usual sizes are 64, 128, 256, 512, 1024 and 1518; requests to a store have lengths of their own, and count as 64.
+    """
+    request = _request(app, on, options)
+    sizes = searches.sizes_of(request, packet_sizes)
+    found = searches.msb(request, sizes, searches.share(loss), searches.silent)
     return pd.DataFrame([{"packet_size": f.size, **metrics.of_search(f)} for f in found])
 
 

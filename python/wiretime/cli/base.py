@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from wiretime import __version__
+from wiretime import __version__, search
 
 app = typer.Typer(
     help="Wiretime: a full-system simulator for host networking.",
@@ -43,7 +43,7 @@ notes = Console(stderr=True)
 
 
 # What several commands take.
-STANDARD_SIZES = "64,128,256,512,1024,1518"
+USUAL_SIZE = 256
 Application = Annotated[str, typer.Argument(help="What runs in the guest: see `wiretime apps`; or a program of yours.")]
 PlatformName = Annotated[str, typer.Option(help="Platform by name, or a .toml file.")]
 Loss = Annotated[float, typer.Option(help="Highest loss that counts as sustained, in percent.")]
@@ -57,7 +57,11 @@ Seed = Annotated[int, typer.Option(help="Of the memory layout and the arrivals."
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a platform parameter: key=value.")]
 Jobs = Annotated[int | None, typer.Option(help="Runs at once.", show_default="cores of this machine")]
 AppArgs = Annotated[str, typer.Option(help="Further arguments of the application.")]
-Sizes = Annotated[str, typer.Option(help="Frame sizes, FCS included.")]
+Sizes = Annotated[
+    str | None,
+    typer.Option(help="Frame sizes, FCS included.", show_default=",".join(map(str, search.STANDARD_SIZES))),
+]
+SearchedSize = Annotated[int | None, typer.Option(help="Frame bytes, FCS included.", show_default=str(USUAL_SIZE))]
 Ports = Annotated[int | None, typer.Option(help="NICs, each with a link and a generator of its own.")]
 TrialLength = Annotated[float, typer.Option(help="Factor of the length of trials: 1 is 20 turnovers of the ring.")]
 PlotFile = Annotated[Path | None, typer.Option(help="Draw bandwidth against loss into this file (.png, .svg, .pdf).")]

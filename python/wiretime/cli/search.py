@@ -8,21 +8,33 @@ from typing import Annotated
 
 import typer
 
-from wiretime import apps, load, offered, runs, search
-from wiretime.cli.base import STANDARD_SIZES, Jobs, Loss, OneSize, PlotFile, Sizes, TrialLength, app, notes, screen
+from wiretime import load, offered, runs, search
+from wiretime.cli.base import (
+    USUAL_SIZE,
+    Jobs,
+    Loss,
+    OneSize,
+    PlotFile,
+    SearchedSize,
+    Sizes,
+    TrialLength,
+    app,
+    notes,
+    screen,
+)  # fmt: skip
 from wiretime.cli.help import Sectioned
 from wiretime.cli.request import with_request
 from wiretime.errors import WiretimeError
 from wiretime.search import show
 
 
-def _sizes(application: str, packet_sizes: str) -> list[int]:
-    """Return the sizes of a search; requests to a store have lengths of their own, and count as the shortest."""
-    if application in apps.APPS and apps.get(application).traffic == "memcached":
-        if packet_sizes not in (STANDARD_SIZES, str(load.LENGTH_MIN)):
-            raise WiretimeError(f"--packet-sizes: not with {application}, whose requests have lengths of their own")
-        return [load.LENGTH_MIN]
-    return list(show.sizes_of(packet_sizes))
+def _sizes(request: runs.Request, packet_sizes: str | None) -> list[int]:
+    """Return the sizes of a search, in order."""
+    return search.sizes_of(request, None if packet_sizes is None else list(show.sizes_of(packet_sizes)))
+
+
+def _size(request: runs.Request, packet_size: int | None) -> int:
+    return search.sizes_of(request, None if packet_size is None else [packet_size], [USUAL_SIZE])[0]
 
 
 def _tell(trial: search.Trial) -> None:
@@ -43,7 +55,7 @@ def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
 @with_request()
 def msb_command(
     request: runs.Request,
-    packet_sizes: Sizes = STANDARD_SIZES,
+    packet_sizes: Sizes = None,
     loss: Annotated[
         float | None,
         typer.Option(help="Highest loss that counts as sustained, in percent.", show_default="1.0"),
@@ -56,7 +68,7 @@ def msb_command(
     plot: PlotFile = None,
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
-    sizes, threshold = _sizes(request.app, packet_sizes), search.share(1.0 if loss is None else loss)
+    sizes, threshold = _sizes(request, packet_sizes), search.share(1.0 if loss is None else loss)
     if plot is not None:
         show.check_plot(plot)
     title = f"{request.app} on {request.platform}"
@@ -76,7 +88,9 @@ def msb_command(
     by_seed, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
     screen.print(show.table(by_seed[0], threshold))
     if seeds > 1:
+        screen.print(f"(of seed {request.seed})", highlight=False)
         screen.print(show.spreads(spreads, seeds))
+        title += f", seed {request.seed}"
     _draw([trial for found in by_seed[0] for trial in (*found.trials, *found.around)], plot, title)
 
 
@@ -103,11 +117,11 @@ def advise_command(
 @with_request()
 def rfc2544_command(
     request: runs.Request,
-    packet_sizes: Sizes = STANDARD_SIZES,
+    packet_sizes: Sizes = None,
     trial_length: TrialLength = 1.0,
 ) -> None:
     """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
-    found = search.benchmarks(request, _sizes(request.app, packet_sizes), _tell, trial_length)
+    found = search.benchmarks(request, _sizes(request, packet_sizes), _tell, trial_length)
     screen.print(show.benchmarks(found))
 
 
@@ -115,13 +129,13 @@ def rfc2544_command(
 @with_request()
 def latency_command(
     request: runs.Request,
-    packet_size: OneSize = 256,
+    packet_size: SearchedSize = None,
     loss: Loss = 1.0,
     trial_length: TrialLength = 1.0,
 ) -> None:
     """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
     threshold = search.share(loss)
-    found, trials = search.latency(request, packet_size, threshold, _tell, trial_length)
+    found, trials = search.latency(request, _size(request, packet_size), threshold, _tell, trial_length)
     screen.print(show.table([found], threshold))
     if found.best is not None:
         screen.print(show.latencies(trials, found.best))
@@ -131,7 +145,7 @@ def latency_command(
 @with_request()
 def ramp_command(
     request: runs.Request,
-    packet_size: OneSize = 256,
+    packet_size: SearchedSize = None,
     first: Annotated[str, typer.Option("--from", help=f"First rate: {load.RATES}.")] = "10%",
     last: Annotated[str, typer.Option("--to", help="Last rate.")] = "100%",
     steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 10,
@@ -141,7 +155,8 @@ def ramp_command(
     """Offer one rate after the other, in one boot: bandwidth against loss."""
     if plot is not None:
         show.check_plot(plot)
-    rates = search.rates(request, packet_size, first, last, steps)
-    trials = search.ramp(request, packet_size, rates, _tell, trial_length)
+    size = _size(request, packet_size)
+    rates = search.rates(request, size, first, last, steps)
+    trials = search.ramp(request, size, rates, _tell, trial_length)
     _draw(trials, plot, f"{request.app} on {request.platform}")
     screen.print(show.curve(trials))

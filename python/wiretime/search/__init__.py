@@ -6,7 +6,7 @@
 - ``show``: tables, curves, plots.
 """
 
-from wiretime.search.boot import waking
+from wiretime.search.boot import STANDARD_SIZES, sizes_of, waking
 from wiretime.search.maximum import Found, Spread, find, msb, over_seeds, share
 from wiretime.search.ratios import Goal, Ratios, ndr_pdr
 from wiretime.search.rfc2544 import Benchmarks, benchmarks
@@ -14,6 +14,7 @@ from wiretime.search.sweeps import latency, ramp, rates
 from wiretime.search.trials import Length, Steps, Tell, Trial, read, silent
 
 __all__ = [
-    "Benchmarks", "Found", "Goal", "Length", "Ratios", "Spread", "Steps", "Tell", "Trial", "benchmarks", "find",
-    "latency", "msb", "ndr_pdr", "over_seeds", "ramp", "rates", "read", "share", "silent", "waking",
+    "STANDARD_SIZES", "Benchmarks", "Found", "Goal", "Length", "Ratios", "Spread", "Steps", "Tell", "Trial",
+    "benchmarks", "find",
+    "latency", "msb", "ndr_pdr", "over_seeds", "ramp", "rates", "read", "share", "silent", "sizes_of", "waking",
 ]  # fmt: skip

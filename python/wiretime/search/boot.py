@@ -16,6 +16,8 @@ from wiretime.search.trials import Asked, Length, Steps
 Found = TypeVar("Found")
 Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
 
+# Frames of a search that is not told which.
+STANDARD_SIZES = (64, 128, 256, 512, 1024, 1518)
 FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
 # A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
@@ -49,8 +51,21 @@ def _shortest(request: runs.Request) -> int:
     return load.shortest(request.timestamp_offset, request.internet)
 
 
+def sizes_of(request: runs.Request, asked: Sequence[int] | None, usual: Sequence[int] = STANDARD_SIZES) -> list[int]:
+    """Return the packet sizes of a search: those asked for, or the usual ones.
+
+    Requests to a store have lengths of their own, and count as the shortest frames, as the engine counts them.
+    """
+    if apps.find(request.app, request.own).traffic != "memcached":
+        return list(usual if asked is None else asked)
+    if asked is not None and set(asked) != {load.LENGTH_MIN}:
+        raise WiretimeError(f"packet size: not with {request.app}, whose requests have lengths of their own")
+    return [load.LENGTH_MIN]
+
+
 def line(request: runs.Request, size: int) -> float:
     """Return the bits of frames a second that the line carries at a packet size, the request checked."""
+    sizes_of(request, [size])
     return float(load.carried(link(replace(request, packet_size=size)), Fraction(size)))
 
 

@@ -24,7 +24,9 @@ OVERLOAD = 8
 LOWEST = 1e6
 # Relative width of a bracket that is narrow enough.
 WIDTH = 0.005
-TRIALS_MAX = 24
+# From this distance on a search that has lost everywhere halves the load.
+HALF = 0.5
+TRIALS_MAX = 40
 # Where the curve is measured besides: shares of the best load.
 CURVE = (2.0, 1.4, 1.2, 1.1, 1.05, 0.9, 0.6, 0.3)
 SEEDS_MAX = 1000
@@ -40,6 +42,12 @@ class Found:
     bound: Trial | None
     line: bool
     around: Sequence[Trial] = ()
+
+    @property
+    def wide(self) -> bool:
+        """Whether the search ended, after all the trials it may make, before the bracket was narrow."""
+        best, bound = self.best, self.bound
+        return best is not None and bound is not None and bound.offered - best.offered > WIDTH * bound.offered
 
 
 def find(
@@ -69,7 +77,8 @@ def find(
     rate = centre * (1 - WIDTH / 2)
     step = WIDTH
     while len(trials) < TRIALS_MAX and rate >= LOWEST:
-        trial = yield from one(rate, trial_length.microseconds(size, overload.forwarded))
+        through = overload.forwarded if rate > HALF * overload.forwarded else rate
+        trial = yield from one(rate, trial_length.microseconds(size, through))
         if trial.loss <= threshold:
             low = trial
         else:
@@ -85,7 +94,8 @@ def find(
             else:
                 low = trial
         if low is None:
-            rate = centre * (1 - step)
+            # Far below, shares of what was forwarded under overload lead nowhere: one queue of many may take it all.
+            rate = centre * (1 - step) if step < HALF else trial.offered / 2
             step *= 2
         elif (high.offered - low.offered) / high.offered <= WIDTH:
             if high is not overload:

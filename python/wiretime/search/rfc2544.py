@@ -14,8 +14,7 @@ from wiretime import runs
 from wiretime.apps.model import CONSUMES
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import Found, find
-from wiretime.search.sweeps import DRAIN_US
-from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, waiting
+from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, full, waiting
 
 # Frame loss is measured at these shares of the line, until two in a row lose nothing (section 26.3).
 LOSS_STEPS = tuple(i / 10 for i in range(10, 0, -1))
@@ -24,11 +23,15 @@ BURST_FIRST, BURST_MAX = 64, 1 << 20
 # An overload is 110 % of the throughput, or the line; recovery is measured at half of it (section 26.5).
 OVERLOAD, HALF = 1.1, 0.5
 IDLE = "2ms"
+# What the search has left in rings and FIFO is gone after such a pause: latency at the throughput is a fresh load's.
+DRAIN = "5ms"
+# Overloads, each of some ring turnovers, until something is lost: a FIFO may hold many rings.
+FILLING_MAX = 200
 
 
 @dataclass(frozen=True)
 class Benchmarks:
-    """What the tests found for a packet size; ``None`` where the line cannot overload the device."""
+    """What the tests found for a packet size; ``None`` where no load overloads the device."""
 
     size: int
     throughput: Found
@@ -77,14 +80,19 @@ def back_to_back(size: int, rate: float) -> Generator[Asked, dict[str, Any], int
 
 def recovery(
     size: int, overload: float, half: float, trial_length: Length
-) -> Generator[Asked, dict[str, Any], tuple[float, float | None]]:
-    """Overload until the rings are full and halve the load.
+) -> Generator[Asked, dict[str, Any], tuple[float | None, float | None]]:
+    """Overload until frames are lost and halve the load.
 
-    Returns when the last frame after that was lost, and when the backlog was gone, in ns.
+    Returns when the last frame after that was lost, and when the backlog was gone, in ns; nothing where no overload
+    loses any.
     """
     asked = {"size": size, "idle": "0ns", "follow": "0ns"}
     microseconds = int(clamped(trial_length.microseconds(size, overload)))
-    yield {**asked, "rate": f"{int(overload)}bps", "warm_up": f"{microseconds}us", "duration": "10us"}
+    for _ in range(FILLING_MAX):
+        if full((yield {**asked, "rate": f"{int(overload)}bps", "warm_up": "0ns", "duration": f"{microseconds}us"})):
+            break
+    else:
+        return None, None
     result = yield {**asked, "rate": f"{int(half)}bps", "warm_up": "0ns", "duration": f"{microseconds}us"}
     step = result["occupancy"]["interval_ns"]
     left = waiting(result, size)
@@ -98,7 +106,7 @@ def _one(size: int, highest: float, tell: Tell, trial_length: Length) -> Generat
     latency = None
     if best is not None:
         microseconds = trial_length.microseconds(size, best.offered)
-        at_throughput = yield from ask(tell, size, best.offered, microseconds, DRAIN_US, follow="5ms")
+        at_throughput = yield from ask(tell, size, best.offered, microseconds, follow="5ms", idle=DRAIN)
         latency = at_throughput.latency
     losses: list[Trial] = []
     for fraction in LOSS_STEPS:

@@ -32,6 +32,12 @@ def _mpps(bits: float, size: int) -> str:
     return f"{mpps:.2f}" if mpps >= 1 else f"{mpps:.4f}"
 
 
+def _of_each(trials: Sequence[Trial]) -> str:
+    """Say that rates are of one port, where there are several."""
+    ports = trials[0].ports
+    return f" of each of {ports} ports" if ports > 1 else ""
+
+
 def line_of(t: Trial) -> str:
     """Return a trial as one line of progress."""
     return (
@@ -51,7 +57,7 @@ def sizes_of(text: str) -> Iterator[int]:
 
 def table(found: Sequence[Found], threshold: float) -> RenderableType:
     """Return the results as a table."""
-    t = plain(f"maximum sustainable bandwidth, loss of at most {100 * threshold:g} %")
+    t = plain(f"maximum sustainable bandwidth{_of_each(found[0].trials)}, loss of at most {100 * threshold:g} %")
     for name in ("size", "MSB", "Mpps", "loss there", "lossy from", "loss there", "trials"):
         t.add_column(name, justify="right")
     t.add_column("lost as")
@@ -66,7 +72,8 @@ def table(found: Sequence[Found], threshold: float) -> RenderableType:
         classes = f.bound.classes if f.bound else ""
         loss = f"{100 * best.loss:.2f} %"
         mpps = _mpps(best.offered, f.size)
-        t.add_row(f"{f.size} B", gbps(best.offered), mpps, loss, *bound, str(len(f.trials)), classes)
+        tried = f"{len(f.trials)}, not closed" if f.wide else str(len(f.trials))
+        t.add_row(f"{f.size} B", gbps(best.offered), mpps, loss, *bound, tried, classes)
     return t
 
 
@@ -84,7 +91,7 @@ def spreads(found: Sequence[Spread], seeds: int) -> RenderableType:
 
 def ratios(found: Sequence[Ratios]) -> RenderableType:
     """Return NDR and PDR as a table."""
-    t = plain("multiple loss ratio search (MLRsearch)")
+    t = plain(f"multiple loss ratio search (MLRsearch){_of_each(found[0].trials)}")
     for name in ("size", "goal", "throughput", "Mpps", "lower bound", "upper bound", "trials"):
         t.add_column(name, justify="right")
     for r in found:
@@ -98,7 +105,7 @@ def ratios(found: Sequence[Ratios]) -> RenderableType:
 
 def benchmarks(found: Sequence[Benchmarks]) -> RenderableType:
     """Return the RFC 2544 tests as a table."""
-    t = plain("RFC 2544")
+    t = plain(f"RFC 2544{_of_each(found[0].throughput.trials)}")
     for name in (
         "size",
         "throughput",
@@ -127,7 +134,7 @@ def benchmarks(found: Sequence[Benchmarks]) -> RenderableType:
 
 def latencies(trials: Sequence[Trial], best: Trial) -> RenderableType:
     """Return latency by load as a table."""
-    t = plain(f"latency of {best.size} B packets at fractions of {gbps(best.offered)}, ns")
+    t = plain(f"latency of {best.size} B packets at fractions of {gbps(best.offered)}{_of_each([best])}, ns")
     keys = ("mean", "deviation", "median", "p90", "p99", "p999", "p9999", "max")
     for name in ("load", "offered", *keys):
         t.add_column(name, justify="right")
@@ -144,7 +151,7 @@ def falls(before: Trial, trial: Trial) -> bool:
 
 def curve(trials: Sequence[Trial]) -> RenderableType:
     """Return bandwidth against loss as a table; says where loss falls although the load grows."""
-    t = plain(f"{trials[0].size} B packets")
+    t = plain(f"{trials[0].size} B packets{_of_each(trials)}")
     for name in ("offered", "forwarded", "loss", "median latency"):
         t.add_column(name, justify="right")
     t.add_column("lost as")

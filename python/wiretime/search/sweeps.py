@@ -59,8 +59,7 @@ def rates(request: runs.Request, size: int, first: str, last: str, steps: int) -
     """Return ``steps`` rates from ``first`` to ``last``, each at most what the line carries."""
     if not 2 <= steps <= STEPS_MAX:
         raise WiretimeError(f"--steps {steps}: allowed are 2 to {STEPS_MAX}")
-    of = link(replace(request, packet_size=size))
-    highest = float(load.carried(of, Fraction(size)))
+    of, highest = link(replace(request, packet_size=size)), line(request, size)
     ends = []
     for option, text in (("--from", first), ("--to", last)):
         bits = load.rate(option, text, of, Fraction(size))

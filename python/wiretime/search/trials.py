@@ -48,6 +48,7 @@ class Trial:
     # Bytes of a packet sent, and whether that is another length than this load's.
     sent_length: float = 0.0
     mixed: bool = False
+    ports: int = 1
 
 
 # What is asked of the engine; the trials of a search as a dialogue.
@@ -71,6 +72,13 @@ class Length:
     def microseconds(self, size: int, rate: float) -> float:
         """Return how long so many turnovers of the rings take at a rate."""
         return self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
+
+
+def full(result: dict[str, Any]) -> bool:
+    """Whether a NIC refused a packet, or a queue had no buffer for one."""
+    receive = result["statistics"]["receive"]
+    refused: int = receive["refused"] + receive["out_of_buffer"]
+    return refused > 0
 
 
 def waiting(result: dict[str, Any], size: int) -> list[float]:
@@ -117,7 +125,7 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
     forwarded = through * (size if own_length else min(size, sent_length)) * 8 / seconds / ports
     packets = through / seconds / ports
     left, growth = _growth(result, size)
-    refused = s["receive"]["refused"] + s["receive"]["out_of_buffer"] > 0
+    refused = full(result)
     counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
     thrown = counts["host_drop"] > 0
     arrivals = ports * rate / 8 / size
@@ -135,7 +143,7 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
         names.append("unanswered")
     classes = ", ".join(names)
     latency = result["latency_ns"]
-    return Trial(size, rate, forwarded, packets, loss, concluded, classes, latency, counts, sent_length, mixed)
+    return Trial(size, rate, forwarded, packets, loss, concluded, classes, latency, counts, sent_length, mixed, ports)
 
 
 def clamped(microseconds: float) -> float:
@@ -151,6 +159,7 @@ def ask(
     settle_us: float | None = None,
     follow: str = "0ns",
     mixed: bool = False,
+    idle: str = "0ns",
 ) -> Asking:
     """Ask for a trial of a constant rate and read it; again while it forwards an earlier load, unless that may be."""
     measure = clamped(microseconds)
@@ -160,7 +169,7 @@ def ask(
         result = yield {
             "size": size,
             "rate": f"{int(rate)}bps",
-            "idle": "0ns",
+            "idle": idle,
             "warm_up": f"{int(settle * 1000)}ns",
             "duration": f"{int(measure * 1000)}ns",
             "follow": follow,

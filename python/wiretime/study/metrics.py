@@ -45,11 +45,11 @@ NAMED: dict[str, tuple[str, str]] = {
     ),
     "iperf_gbps": ("Gb/s", "iperf3's payload, as it is sent"),
     "iperf_received_gbps": ("Gb/s", "iperf3's payload that arrives"),
-    "msb_gbps": ("Gb/s", "maximum sustainable bandwidth"),
-    "msb_mpps": ("Mpps", "packets at the maximum sustainable bandwidth"),
+    "msb_gbps": ("Gb/s", "maximum sustainable bandwidth of each port"),
+    "msb_mpps": ("Mpps", "packets of each port at the maximum sustainable bandwidth"),
     "msb_loss_percent": ("%", "loss at the maximum sustainable bandwidth"),
-    "lossy_from_gbps": ("Gb/s", "lowest load whose loss is above the threshold"),
-    "drops_at_gbps": ("Gb/s", "load at which the drops of a search are counted"),
+    "lossy_from_gbps": ("Gb/s", "lowest load of each port whose loss is above the threshold"),
+    "drops_at_gbps": ("Gb/s", "load of each port at which the drops of a search are counted"),
 }
 SHARES = tuple(f"{c}_share_percent" for c in CLASSES)
 ONLY_OF_SEARCH = (
