@@ -6,7 +6,9 @@
 //! calendars, so transactions queue.
 //!
 //! Left out: replay, completion credits (endpoints advertise infinite ones), virtual channels, relaxed ordering; a read
-//! does not wait for posted writes before it.
+//! does not wait for posted writes before it. Tags come back in the order of requests, as of a device that puts completions
+//! in order: one that misses the IOTLB keeps those behind it. Trapped register accesses and MSI-X messages take no time of
+//! the link: interrupts of cards whose drivers acknowledge by them (Intel's) are some 0.3 us sooner than they would be.
 
 use super::{cut, Host, IoStats};
 use crate::params;

@@ -217,7 +217,7 @@ pub struct Nic {
     pub dma_writes: u32,
     /// Fixed processing time of a packet from the FIFO to its DMA, and from its DMA to the FIFO.
     pub packet_latency: Duration,
-    /// Packets whose payload is being read, at most.
+    /// Packets whose payload is being read, at most; of an 8254x or 82599, descriptors.
     #[schemars(range(min = 1, max = 1024), extend("unit" = "packets"))]
     pub tx_packets_in_flight: u32,
     /// What a QDMA has beyond; in force where `interface` is `qdma`, and needed there.

@@ -236,7 +236,7 @@ impl Cable {
         // What the end of the load keeps back holds up no answer.
         let over = departs >= self.pulls_end;
         self.next = match self.answers.front() {
-            Some((ready, bytes)) if over || *ready <= self.wanted => Packet {
+            Some((ready, bytes)) if over || *ready <= departs => Packet {
                 id: (u64::from(self.port) | ANSWER) << ID_BITS | self.answered,
                 departed: self.line.free(*ready),
                 length: bytes.len() as u32 + FCS,

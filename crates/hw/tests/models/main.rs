@@ -8,6 +8,7 @@ mod exercise;
 mod forgetting;
 mod fuzz_mlx5;
 mod fuzz_registers;
+mod interrupts;
 mod ordering;
 mod pairs;
 mod perturb;

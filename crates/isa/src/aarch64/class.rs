@@ -1,6 +1,6 @@
 //! Classes of instructions, by opcode name and operand shapes.
 
-use super::operands::{is_scalar_vector, is_vector};
+use super::operands::is_vector;
 use wiretime_hw::core::Class;
 use yaxpeax_arm::armv8::a64::{Instruction, Operand, ShiftStyle, SizeCode};
 
@@ -55,7 +55,12 @@ pub fn of(word: u32, name: &str, i: &Instruction) -> Class {
                 simd(name)
             }
         }
+        // `ROR` of one register; of two it takes a cycle more than this class says.
+        "EXTR" if i.operands[1] == i.operands[2] => Class::Alu,
         "EXTR" | "BFM" => Class::AluShift,
+        // Of logical operations only those that set the flags shift on the multi-cycle pipe, and by any amount.
+        "AND" | "BIC" | "EON" | "EOR" | "ORN" | "ORR" => Class::Alu,
+        "ANDS" | "BICS" if i.operands.iter().any(|o| matches!(o, Operand::RegShift(_, 1.., _, _))) => Class::AluShift,
         _ if i.operands.iter().any(shifted) => Class::AluShift,
         _ => Class::Alu,
     }
@@ -126,11 +131,12 @@ fn floating(name: &str, i: &Instruction) -> Class {
 
 fn simd(name: &str) -> Class {
     const MULTIPLY: [&str; 8] = ["MUL", "MLA", "MLS", "DOT", "MMLA", "QDMUL", "QRDMUL", "QDML"];
-    const PERMUTE: [&str; 13] =
-        ["ADDV", "ADDLV", "MAXV", "MINV", "SHL", "SHR", "SRA", "SRI", "SLI", "PADDL", "PADAL", "ABAL", "XTN"];
+    // Reductions; shifts that accumulate, round or saturate; sums that accumulate; narrowing with saturation.
+    const COMPLEX: [&str; 12] =
+        ["ADDV", "ADDLV", "MAXV", "MINV", "SRA", "RSHR", "RSHL", "QSHR", "QSHL", "ADALP", "ABA", "QXT"];
     if MULTIPLY.iter().any(|m| name.contains(m)) {
         Class::SimdMul
-    } else if PERMUTE.iter().any(|p| name.contains(p)) && !matches!(name, "SHL" | "USHR" | "SSHR") {
+    } else if COMPLEX.iter().any(|p| name.contains(p)) {
         Class::SimdPermute
     } else {
         Class::Simd
@@ -206,13 +212,11 @@ pub fn reads_destination(name: &str, first: &Operand, rest: &[Operand]) -> bool 
         return true;
     }
     const ACCUMULATE: [&str; 12] =
-        ["MLA", "MLS", "MLAL", "MLSL", "DOT", "ABA", "PADAL", "SRA", "SRI", "SLI", "TBX", "QDML"];
+        ["MLA", "MLS", "DOT", "ABA", "ADALP", "SRA", "SRI", "SLI", "TBX", "QDML", "SUQADD", "USQADD"];
     if matches!(name, "BSL" | "BIT" | "BIF") {
         return true;
     }
-    let narrows_high = name.ends_with('2') && (name.contains("XTN") || name.contains("HN") || name.contains("RN2"));
+    // What narrows into the upper half: XTN2, SHRN2, ADDHN2, FCVTN2, ...
     let crypto = matches!(name, "AESE" | "AESD") || is_sha(name);
-    narrows_high
-        || crypto
-        || (!is_scalar_vector(first) || name.starts_with("SQRDML")) && ACCUMULATE.iter().any(|a| name.contains(a))
+    name.ends_with("N2") || crypto || ACCUMULATE.iter().any(|a| name.contains(a))
 }

@@ -9,6 +9,13 @@ use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Opcode, Operand};
 
 const LINK: Reg = 30;
+const STACK: Reg = 31;
+
+const NZCV_MASK: u32 = 0xffff_ffe0;
+const WRITE_NZCV: u32 = 0xd51b_4200;
+const READ_NZCV: u32 = 0xd53b_4200;
+const HINT_MASK: u32 = 0xffff_f01f;
+const HINT: u32 = 0xd503_201f;
 
 /// Decodes one instruction word.
 pub fn decode(word: u32) -> MicroOp {
@@ -34,10 +41,17 @@ fn micro_op(word: u32, i: &Instruction) -> MicroOp {
         Class::ZeroLine | Class::Maintenance => all_sources(i, &mut op),
         Class::SystemWrite => {
             op.reads(operands::gpr(word & 31));
+            if word & NZCV_MASK == WRITE_NZCV {
+                op.writes(REG_FLAGS);
+            }
         }
         Class::SystemRead => {
             op.writes(operands::gpr(word & 31));
+            if word & NZCV_MASK == READ_NZCV {
+                op.reads(REG_FLAGS);
+            }
         }
+        Class::Auth if word & HINT_MASK == HINT => authenticated(word, &mut op),
         Class::Barrier => op.order = barrier_order(word),
         Class::Nop | Class::BarrierFull | Class::ContextSync | Class::Unknown => {}
         _ => compute(name, i, &mut op),
@@ -69,6 +83,22 @@ fn atomic_order(word: u32) -> Order {
 /// guides of Cortex-A78 and Neoverse V2 list as moves of zero latency.
 fn moves(word: u32) -> bool {
     word & 0x7fe0_ffe0 == 0x2a00_03e0 || word & 0x7fff_ffe0 == 0x5280_0000
+}
+
+/// Operands of authentication in the space of hints, which names none: XPACLRI; PACIA1716 and its like; of LR by zero; of
+/// LR by SP.
+fn authenticated(word: u32, op: &mut MicroOp) {
+    let number = word >> 5 & 0x7f;
+    let (pointer, modifier) = match number {
+        8..=15 => (17, Some(16)),
+        24.. if number & 1 == 1 => (LINK, Some(STACK)),
+        _ => (LINK, None),
+    };
+    op.reads(pointer);
+    if let Some(register) = modifier {
+        op.reads(register);
+    }
+    op.writes(pointer);
 }
 
 fn barrier_order(word: u32) -> Order {
@@ -244,6 +274,65 @@ mod tests {
         check(0xd503_201f, Class::Nop, &[], &[]);
     }
 
+    /// hardware.csv: neoverse-n1, "instr latency" of arithmetic, logical operations and NEON shifts.
+    #[test]
+    fn shifts_are_of_the_pipe_that_they_take() {
+        for (word, class) in [
+            (0xca42_1c20, Class::Alu),         // eor x0, x1, x2, lsr #7
+            (0x0ac2_0c20, Class::Alu),         // and w0, w1, w2, ror #3
+            (0xaa02_3020, Class::Alu),         // orr x0, x1, x2, lsl #12
+            (0xea02_0020, Class::Alu),         // ands x0, x1, x2
+            (0xea02_0820, Class::AluShift),    // ands x0, x1, x2, lsl #2
+            (0xab02_0820, Class::Alu),         // adds x0, x1, x2, lsl #2
+            (0x8b42_0420, Class::AluShift),    // add x0, x1, x2, lsr #1
+            (0x93c1_1420, Class::Alu),         // ror x0, x1, #5
+            (0x93c2_1420, Class::AluShift),    // extr x0, x1, x2, #5
+            (0xb37d_0c20, Class::AluShift),    // bfi x0, x1, #3, #4
+            (0x4f23_5420, Class::Simd),        // shl v0.4s, v1.4s, #3
+            (0x2f08_a420, Class::Simd),        // uxtl v0.8h, v1.8b
+            (0x2e21_3820, Class::Simd),        // shll v0.8h, v1.8b, #8
+            (0x0f0c_8420, Class::Simd),        // shrn v0.8b, v1.8h, #4
+            (0x6f23_5420, Class::Simd),        // sli v0.4s, v1.4s, #3
+            (0x4ea2_4420, Class::Simd),        // sshl v0.4s, v1.4s, v2.4s
+            (0x0e21_2820, Class::Simd),        // xtn v0.8b, v1.8h
+            (0x6e60_2820, Class::Simd),        // uaddlp v0.4s, v1.8h
+            (0x6ea2_7420, Class::Simd),        // uabd v0.4s, v1.4s, v2.4s
+            (0x6f3d_1420, Class::SimdPermute), // usra v0.4s, v1.4s, #3
+            (0x0f0c_8c20, Class::SimdPermute), // rshrn v0.8b, v1.8h, #4
+            (0x4f23_7420, Class::SimdPermute), // sqshl v0.4s, v1.4s, #3
+            (0x6ea2_5420, Class::SimdPermute), // urshl v0.4s, v1.4s, v2.4s
+            (0x6e60_6820, Class::SimdPermute), // uadalp v0.4s, v1.8h
+            (0x6ea2_7c20, Class::SimdPermute), // uaba v0.4s, v1.4s, v2.4s
+            (0x2e21_2820, Class::SimdPermute), // sqxtun v0.8b, v1.8h
+            (0x4eb1_b820, Class::SimdPermute), // addv s0, v1.4s
+            (0x6e30_a820, Class::SimdPermute), // umaxv b0, v1.16b
+        ] {
+            assert_eq!(decode(word).class, class, "{}", disassemble(word));
+        }
+    }
+
+    #[test]
+    fn what_accumulates_reads_its_destination() {
+        for (word, accumulates) in [
+            (0x6f3d_1420, true),  // usra v0.4s, v1.4s, #3
+            (0x7f7d_1420, true),  // usra d0, d1, #3
+            (0x6f23_5420, true),  // sli v0.4s, v1.4s, #3
+            (0x5fc2_1020, true),  // fmla d0, d1, v2.d[0]
+            (0x6e60_6820, true),  // uadalp v0.4s, v1.8h
+            (0x4ea0_3820, true),  // suqadd v0.4s, v1.4s
+            (0x4e21_2820, true),  // xtn2 v0.16b, v1.8h
+            (0x4f0c_8420, true),  // shrn2 v0.16b, v1.8h, #4
+            (0x6e21_2820, true),  // sqxtun2 v0.16b, v1.8h
+            (0x4e61_6820, true),  // fcvtn2 v0.4s, v1.2d
+            (0x6e61_6820, true),  // fcvtxn2 v0.4s, v1.2d
+            (0x0e62_d020, false), // sqdmull v0.4s, v1.4h, v2.4h
+            (0x6e60_2820, false), // uaddlp v0.4s, v1.8h
+            (0x0e21_2820, false), // xtn v0.8b, v1.8h
+        ] {
+            assert_eq!(decode(word).sources().contains(&V), accumulates, "{}", disassemble(word));
+        }
+    }
+
     #[test]
     fn moves_are_told_from_what_computes() {
         let moved = [0xaa01_03e0, 0x2a01_03e0, 0xaa1f_03e0, 0xd280_0000, 0x5280_0000]; // mov x0, x1; w; xzr; #0
@@ -284,7 +373,8 @@ mod tests {
         check(0xd50b_7420, Class::ZeroLine, &[0], &[]); // dc zva, x0
         assert_eq!(decode(0xc8df_fc20).order, Order::one_way(true, false)); // ldar
         assert_eq!(decode(0xc89f_fc20).order, Order::one_way(false, true)); // stlr
-                                                                            // ldadd, ldadda, ldaddl, ldaddal; cas, casa, casl, casal; swpa, casab
+
+        // ldadd, ldadda, ldaddl, ldaddal; cas, casa, casl, casal; swpa, casab
         for (word, acquires, releases) in [
             (0xf822_0020, false, false),
             (0xf8a2_0020, true, false),
@@ -328,7 +418,13 @@ mod tests {
     #[test]
     fn system() {
         check(0xd53b_e040, Class::SystemRead, &[], &[0]); // mrs x0, cntvct_el0
-        check(0xd51b_4211, Class::SystemWrite, &[17], &[]); // msr nzcv, x17: all five bits of the register
+        check(0xd51b_4211, Class::SystemWrite, &[17], &[REG_FLAGS]); // msr nzcv, x17: all five bits of the register
+        check(0xd53b_4203, Class::SystemRead, &[REG_FLAGS], &[3]); // mrs x3, nzcv
+        check(0xd503_233f, Class::Auth, &[30, 31], &[30]); // paciasp
+        check(0xd503_23bf, Class::Auth, &[30, 31], &[30]); // autiasp
+        check(0xd503_211f, Class::Auth, &[17, 16], &[17]); // pacia1716
+        check(0xd503_231f, Class::Auth, &[30], &[30]); // paciaz
+        check(0xd503_20ff, Class::Auth, &[30], &[30]); // xpaclri
         assert_eq!(decode(0xd503_3abf).order, Order::STORES); // dmb ishst
         assert_eq!(decode(0xd503_39bf).order, Order::LOADS); // dmb ishld
         assert_eq!(decode(0xd503_3f9f).class, Class::BarrierFull); // dsb sy

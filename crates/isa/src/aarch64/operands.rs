@@ -129,8 +129,3 @@ pub fn is_vector(o: &Operand) -> bool {
             | Operand::SIMDRegisterGroupLane(..)
     )
 }
-
-/// Whether `o` is a scalar in a vector register.
-pub fn is_scalar_vector(o: &Operand) -> bool {
-    matches!(o, Operand::SIMDRegister(size, _) if *size != SIMDSizeCode::Q)
-}

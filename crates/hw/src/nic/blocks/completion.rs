@@ -12,8 +12,9 @@ use wiretime_base::Ps;
 pub struct Completions<T> {
     pending: Vec<T>,
     scratch: Vec<u8>,
-    /// A timer runs for them.
+    /// A timer runs for them; counts those that ran: one whose entries have been written means nothing.
     timer: bool,
+    number: u32,
 }
 
 /// When what waits is to be written.
@@ -29,7 +30,7 @@ pub enum Due {
 
 impl<T> Default for Completions<T> {
     fn default() -> Self {
-        Self { pending: Vec::with_capacity(64), scratch: Vec::with_capacity(1024), timer: false }
+        Self { pending: Vec::with_capacity(64), scratch: Vec::with_capacity(1024), timer: false, number: 0 }
     }
 }
 
@@ -57,15 +58,22 @@ impl<T> Completions<T> {
             Due::Now
         } else if idle && !self.timer && !self.pending.is_empty() {
             self.timer = true;
+            self.number = self.number.wrapping_add(1);
             Due::Later(timer)
         } else {
             Due::Waits
         }
     }
 
-    /// The timer has ended.
-    pub fn expired(&mut self) {
-        self.timer = false;
+    /// The timer that was started last.
+    #[must_use]
+    pub fn timer(&self) -> u32 {
+        self.number
+    }
+
+    /// A timer has ended: whether it is the one that runs.
+    pub fn expired(&mut self, number: u32) -> bool {
+        self.number == number && std::mem::take(&mut self.timer)
     }
 
     /// Writes what waits from entry `head` of a ring on, cut where it ends; returns the next entry, when cores see the last,
@@ -92,7 +100,7 @@ impl<T> Completions<T> {
             writes += 1;
             rest = &rest[now..];
         }
-        self.pending.clear();
+        self.clear();
         (head, visible, writes)
     }
 }
@@ -113,8 +121,11 @@ mod tests {
         assert_eq!(c.due(2, true, Ps::ZERO), Due::Now);
         c.push(2);
         assert_eq!(c.due(2, false, Ps(5)), Due::Now);
-        c.expired();
+        let first = c.timer();
         c.clear();
-        assert!(c.is_empty());
+        assert!(c.is_empty() && !c.expired(first), "what it waited for has been written");
+        c.push(3);
+        assert_eq!(c.due(2, true, Ps(5)), Due::Later(Ps(5)));
+        assert!(!c.expired(first) && c.expired(c.timer()) && !c.expired(c.timer()), "once");
     }
 }

@@ -3,7 +3,8 @@
 //! section 7.3.2.1.
 //!
 //! A delayed cause waits for its packet timer, which every further packet starts anew, or for its absolute timer, which
-//! the first packet has started. The throttle then keeps a distance between the interrupts of a vector. Left out:
+//! the first packet has started. The throttle then keeps a distance between the interrupts of a vector: from one that went
+//! out on, whatever masked causes came since, and also to one that goes out because its mask is opened. Left out:
 //! small-packet interrupts (RSRPD), low-latency interrupts (LLI), and the throttle's view of other causes than packets.
 
 use crate::requester::Side;
@@ -86,10 +87,24 @@ impl Moderation {
         std::mem::take(&mut timer.causes)
     }
 
-    /// Causes of a vector are to be raised at `t`, no sooner than `throttle` after its last interrupt.
-    pub fn raise(&mut self, t: Ps, vector: u16, causes: u32, throttle: Ps) -> InterruptAction {
+    fn vector(&mut self, vector: u16) -> &mut Vector {
         let count = self.vectors.len();
-        let v = &mut self.vectors[usize::from(vector) % count];
+        &mut self.vectors[usize::from(vector) % count]
+    }
+
+    /// When a vector's next interrupt may go out.
+    pub fn next(&mut self, vector: u16) -> Ps {
+        self.vector(vector).next
+    }
+
+    /// A vector's interrupt has gone out at `t`.
+    pub fn went(&mut self, t: Ps, vector: u16, throttle: Ps) {
+        self.vector(vector).next = t + throttle;
+    }
+
+    /// Causes of a vector are to be raised at `t`, no sooner than its next interrupt may go out.
+    pub fn raise(&mut self, t: Ps, vector: u16, causes: u32) -> InterruptAction {
+        let v = self.vector(vector);
         if t < v.next {
             let first = v.waiting == 0;
             v.waiting |= causes;
@@ -99,7 +114,6 @@ impl Moderation {
         if causes == 0 {
             return InterruptAction::Nothing;
         }
-        v.next = t + throttle;
         InterruptAction::Raise(causes)
     }
 }
@@ -133,17 +147,16 @@ mod tests {
     #[test]
     fn the_throttle_keeps_its_distance() {
         let mut m = Moderation::new(4);
-        let distance = 25_600_000;
-        assert_eq!(m.raise(Ps::ZERO, 0, 1, Ps(distance)), InterruptAction::Raise(1));
-        assert_eq!(m.raise(Ps(10), 0, 2, Ps(distance)), InterruptAction::Wait(Ps(distance)));
-        assert_eq!(m.raise(Ps(15), 1, 2, Ps(distance)), InterruptAction::Raise(2), "another vector has its own");
-        assert_eq!(m.raise(Ps(20), 0, 4, Ps(distance)), InterruptAction::Nothing);
-        assert_eq!(m.raise(Ps(distance), 0, 0, Ps(distance)), InterruptAction::Raise(6));
-        assert_eq!(m.raise(Ps(2 * distance), 0, 0, Ps(distance)), InterruptAction::Nothing);
-        assert_eq!(
-            [m.raise(Ps(3 * distance), 0, 1, Ps::ZERO), m.raise(Ps(3 * distance), 0, 1, Ps::ZERO)],
-            [InterruptAction::Raise(1); 2],
-            "off"
-        );
+        let distance = Ps(25_600_000);
+        assert_eq!(m.raise(Ps::ZERO, 0, 1), InterruptAction::Raise(1));
+        m.went(Ps::ZERO, 0, distance);
+        assert_eq!(m.raise(Ps(10), 0, 2), InterruptAction::Wait(distance));
+        assert_eq!(m.raise(Ps(15), 1, 2), InterruptAction::Raise(2), "another vector has its own");
+        assert_eq!(m.raise(Ps(20), 0, 4), InterruptAction::Nothing);
+        assert_eq!(m.raise(distance, 0, 0), InterruptAction::Raise(6));
+        assert_eq!(m.raise(Ps(distance.0 + 1), 0, 1), InterruptAction::Raise(1), "masked: nothing went out");
+        m.went(Ps(distance.0 + 2), 0, Ps::ZERO);
+        assert_eq!([m.raise(Ps(distance.0 + 2), 0, 1); 2], [InterruptAction::Raise(1); 2], "off");
+        assert_eq!((m.next(0), m.next(1)), (Ps(distance.0 + 2), Ps::ZERO));
     }
 }

@@ -3,7 +3,8 @@
 
 use super::checks::sum;
 
-/// The longest packet that descriptors may build up; beyond it the hardware's counters are undefined, ours drop it.
+/// The longest packet that descriptors may build up; beyond it the hardware's counters are undefined; ours
+/// cut it (Intel's) or refuse it (a ConnectX).
 pub const PACKET_MAX: usize = 256 << 10;
 
 /// Checksum and segmentation parameters of a packet.

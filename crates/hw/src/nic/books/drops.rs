@@ -4,7 +4,9 @@
 //! packets of this queue are sent on). An episode that one cause started keeps that cause until the FIFO has drained:
 //! while packets pile up behind a slow core, the FIFO is sometimes full although a few descriptors have just come. Under
 //! lasting overload the FIFO never drains; then another cause takes over once it alone has held for a whole ring of
-//! refusals, so that how a run began does not name all its drops.
+//! refusals, so that how a run began does not name all its drops. Each queue that stands in the way has episodes of its own,
+//! and packets that are dropped alone, for want of a descriptor of their queue, are apart from those that find the FIFO full:
+//! a queue whose core is slow does not name what the link loses.
 //!
 //! [`Gem5`] is the state machine of the study that `platforms/gem5-n1-*` reproduce, for comparison: it samples the bits
 //! at each refusal, and what counts depends on the bits at the refusal before.
@@ -86,29 +88,52 @@ impl Gem5 {
     }
 }
 
+/// What names the drops that one queue causes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Episode {
+    /// The cause that began it; another one, and for how many refusals in a row it has held.
+    cause: Option<DropClass>,
+    contender: Option<(DropClass, u32)>,
+}
+
+/// Where a refusal belongs: the queue that stands in the way, and whether the packet was in the FIFO already.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// The queue; those that the port does not have share the last.
+    pub culprit: u16,
+    /// The packet had been stored, and was dropped alone.
+    pub stored: bool,
+    /// Refusals after which another cause takes over.
+    pub ring: u32,
+}
+
 /// Decides classes and counts transitions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Drops {
     classes: DropClasses,
     gem5: Gem5,
-    /// The cause of the episode under way; another one, and for how many refusals in a row it has held.
-    episode: Option<DropClass>,
-    contender: Option<(DropClass, u32)>,
+    /// Of each queue: of packets that find the FIFO full, and of those dropped alone.
+    episodes: Vec<[Episode; 2]>,
     last: State,
     /// Refusals by the state before and the state at them.
     pub transitions: [[u64; STATES]; STATES],
 }
 
 impl Drops {
-    /// With this judge.
+    /// With this judge, for so many queues.
     #[must_use]
-    pub fn new(classes: DropClasses) -> Self {
-        Self { classes, ..Self::default() }
+    pub fn new(classes: DropClasses, queues: usize) -> Self {
+        Self {
+            classes,
+            gem5: Gem5::default(),
+            episodes: vec![<[Episode; 2]>::default(); queues.max(1)],
+            last: State::default(),
+            transitions: [[0; STATES]; STATES],
+        }
     }
 
-    /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant; `ring` is the number of
-    /// refusals after which another cause takes over.
-    pub fn refuse(&mut self, now: State, sampled: State, ring: u32) -> DropClass {
+    /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant.
+    pub fn refuse(&mut self, now: State, sampled: State, place: Place) -> DropClass {
         self.transitions[self.last.index()][now.index()] += 1;
         self.last = now;
         let gem5 = self.gem5.refuse(sampled);
@@ -117,15 +142,24 @@ impl Drops {
             (true, false) => DropClass::Core,
             (false, false) => DropClass::Dma,
         };
-        let ours = self.episode_of(holds, ring);
+        let queue = usize::from(place.culprit).min(self.episodes.len() - 1);
+        let ours = self.episodes[queue][usize::from(place.stored)].of(holds, place.ring);
         match self.classes {
             DropClasses::Wiretime => ours,
             DropClasses::Gem5 => gem5,
         }
     }
 
-    fn episode_of(&mut self, holds: DropClass, ring: u32) -> DropClass {
-        let cause = *self.episode.get_or_insert(holds);
+    /// The FIFO has drained below its low-water mark: the episodes are over.
+    pub fn drained(&mut self) {
+        self.episodes.fill(Default::default());
+        self.last = State::default();
+    }
+}
+
+impl Episode {
+    fn of(&mut self, holds: DropClass, ring: u32) -> DropClass {
+        let cause = *self.cause.get_or_insert(holds);
         if holds == cause {
             self.contender = None;
             return cause;
@@ -136,18 +170,10 @@ impl Drops {
         };
         self.contender = Some((holds, count));
         if count >= ring.max(1) {
-            self.episode = Some(holds);
-            self.contender = None;
+            *self = Episode { cause: Some(holds), contender: None };
             return holds;
         }
         cause
-    }
-
-    /// The FIFO has drained below its low-water mark: the episode is over.
-    pub fn drained(&mut self) {
-        self.episode = None;
-        self.contender = None;
-        self.last = State::default();
     }
 }
 
@@ -161,9 +187,13 @@ mod tests {
     const FT: State = State { fifo: true, rx_ring: false, tx_ring: true };
     const FRT: State = State { fifo: true, rx_ring: true, tx_ring: true };
 
+    fn after(ring: u32) -> Place {
+        Place { ring, ..Place::default() }
+    }
+
     fn classes(judge: DropClasses, sequence: &[State]) -> Vec<DropClass> {
-        let mut d = Drops::new(judge);
-        sequence.iter().map(|&s| d.refuse(s, s, 1024)).collect()
+        let mut d = Drops::new(judge, 1);
+        sequence.iter().map(|&s| d.refuse(s, s, after(1024))).collect()
     }
 
     #[test]
@@ -173,20 +203,32 @@ mod tests {
         assert_eq!(classes(ours, &[FR, F, F]), [Core, Core, Core], "a few descriptors have come: still the core");
         assert_eq!(classes(ours, &[FRT, FR]), [Tx, Tx]);
         assert_eq!(classes(ours, &[FT]), [Tx], "the ring behind a stalled core is about to fill");
-        let mut d = Drops::new(ours);
-        assert_eq!(d.refuse(F, F, 1024), Dma);
+        let mut d = Drops::new(ours, 1);
+        assert_eq!(d.refuse(F, F, after(1024)), Dma);
         d.drained();
-        assert_eq!(d.refuse(FR, FR, 1024), Core, "a new episode");
+        assert_eq!(d.refuse(FR, FR, after(1024)), Core, "a new episode");
         assert_eq!((d.transitions[0][1], d.transitions[0][3]), (1, 1), "both began from an empty FIFO");
     }
 
     /// A cold core begins, the transmit link is what lasts.
     #[test]
     fn what_lasts_takes_over() {
-        let mut d = Drops::new(DropClasses::Wiretime);
-        assert_eq!(d.refuse(FR, FR, 4), Core);
-        assert_eq!([FRT, FRT, FRT, FR, FRT].map(|s| d.refuse(s, s, 4)), [Core; 5], "not in a row");
-        assert_eq!([FRT, FRT, FRT, FR].map(|s| d.refuse(s, s, 4)), [Core, Core, Tx, Tx]);
+        let mut d = Drops::new(DropClasses::Wiretime, 1);
+        assert_eq!(d.refuse(FR, FR, after(4)), Core);
+        assert_eq!([FRT, FRT, FRT, FR, FRT].map(|s| d.refuse(s, s, after(4))), [Core; 5], "not in a row");
+        assert_eq!([FRT, FRT, FRT, FR].map(|s| d.refuse(s, s, after(4))), [Core, Core, Tx, Tx]);
+    }
+
+    /// One queue's core is slow, and its packets are dropped alone; the link is too slow for all others.
+    #[test]
+    fn a_slow_core_does_not_name_what_the_link_loses() {
+        const R: State = State { fifo: false, rx_ring: true, tx_ring: false };
+        let mut d = Drops::new(DropClasses::Wiretime, 8);
+        for i in 0..100 {
+            let alone = Place { culprit: 0, stored: true, ring: 1024 };
+            let link = Place { culprit: i % 8, stored: false, ring: 1024 };
+            assert_eq!((d.refuse(R, R, alone), d.refuse(F, F, link)), (Core, Dma));
+        }
     }
 
     #[test]
@@ -201,9 +243,9 @@ mod tests {
 
     #[test]
     fn transitions_count_every_refusal() {
-        let mut d = Drops::new(DropClasses::Wiretime);
+        let mut d = Drops::new(DropClasses::Wiretime, 1);
         for s in [F, F, FR, FRT, F] {
-            d.refuse(s, s, 1024);
+            d.refuse(s, s, after(1024));
         }
         assert_eq!(d.transitions.iter().flatten().sum::<u64>(), 5);
         assert_eq!((d.transitions[1][1], d.transitions[1][3], d.transitions[3][7], d.transitions[7][1]), (1, 1, 1, 1));

@@ -157,6 +157,8 @@ pub struct PortBook {
     /// Of these, those that were not taken, and those that were refused at once.
     pub(super) filtered: u64,
     pub(super) refused: u64,
+    /// Packets that were refused or dropped for want of descriptors or requests.
+    pub(super) out_of_buffer: u64,
     /// Frames that left, and their bytes.
     sent: [u64; 2],
     /// A ring that software polls has started anew.
@@ -170,7 +172,8 @@ impl PortBook {
             timeline: Tracer::default(),
             restarted: false,
             tap: Tap::default(),
-            drops: Drops::new(classes),
+            drops: Drops::new(classes, queues),
+            out_of_buffer: 0,
             last_drop: Ps::ZERO,
             outgoing: VecDeque::with_capacity(256),
             arrived: 0,
@@ -218,7 +221,7 @@ impl PortBook {
             frames: self.arrived,
             filtered: self.filtered,
             refused: self.refused,
-            out_of_buffer: sum(|q| q.core_drops + q.tx_drops),
+            out_of_buffer: self.out_of_buffer,
             delivered: sum(|q| q.delivered),
             ..ReceiveStats::default()
         };

@@ -48,7 +48,7 @@ pub enum Due {
     /// All of a payload has left.
     RxSent { life: u32 },
     /// Descriptors have waited long enough to be written back.
-    WriteBack { queue: u16, life: u32 },
+    WriteBack { queue: u16, timer: u32, life: u32 },
     /// Transmit descriptors are here.
     TxDescriptors { queue: u16, fetch: Fetch },
     /// What a transmit descriptor points to is here.
@@ -94,8 +94,12 @@ pub struct Intel<C> {
     receive: Receive,
     transmit: Transmit,
     moderation: Moderation,
-    /// Messages that are due, a bit a vector.
+    /// Messages that are due, a bit a vector; those that their throttle holds back.
     messages: u64,
+    held: u64,
+    /// The pin is high; its throttle keeps it low.
+    asserted: bool,
+    pin_held: bool,
     packet_latency: Ps,
     last_payload: Ps,
     /// Tails as last seen, and queues that are on, a bit each, by side.
@@ -116,6 +120,9 @@ impl<C: Controller> Intel<C> {
             transmit: Transmit::new(p, queues),
             moderation: Moderation::new(64),
             messages: 0,
+            held: 0,
+            asserted: false,
+            pin_held: false,
             packet_latency: p.packet_latency.ps(),
             last_payload: Ps::ZERO,
             seen_tails: [vec![0; queues], vec![0; queues]],
@@ -143,13 +150,65 @@ impl<C: Controller> Intel<C> {
 
     /// Causes become an interrupt now, or when the throttle lets them.
     fn interrupt(&mut self, t: Ps, vector: u8, causes: u32, fx: &mut Effects<'_, Due>) {
-        match self.moderation.raise(t, vector.into(), causes, self.registers.throttle(vector)) {
+        match self.moderation.raise(t, vector.into(), causes) {
             InterruptAction::Raise(causes) => {
                 fx.tell(t, Notice::Interrupt { vector: vector.into() });
                 self.registers.raise(vector, causes);
+                self.interrupts_go(fx);
             }
             InterruptAction::Wait(until) => fx.at(until, Due::Throttle { vector }),
             InterruptAction::Nothing => {}
+        }
+    }
+
+    /// What is raised and not masked goes out, no sooner than the throttles of its vectors let it.
+    fn interrupts_go(&mut self, fx: &mut Effects<'_, Due>) {
+        let now = fx.now;
+        let mut wanted = self.registers.take_messages() & !self.messages & !self.held;
+        while wanted != 0 {
+            let vector = wanted.trailing_zeros() as u8;
+            wanted &= wanted - 1;
+            let next = self.moderation.next(vector.into());
+            if now < next {
+                self.held |= 1 << vector;
+                fx.at(next, Due::Throttle { vector });
+            } else {
+                self.message_goes(now, vector);
+            }
+        }
+        if !self.registers.interrupt() {
+            (self.asserted, self.pin_held) = (false, false);
+        } else if !self.asserted && !self.pin_held {
+            let next = self.moderation.next(0);
+            if now < next {
+                self.pin_held = true;
+                fx.at(next, Due::Throttle { vector: 0 });
+            } else {
+                self.asserted = true;
+                self.moderation.went(now, 0, self.registers.throttle(0));
+            }
+        }
+    }
+
+    fn message_goes(&mut self, t: Ps, vector: u8) {
+        self.messages |= 1 << vector;
+        self.moderation.went(t, vector.into(), self.registers.throttle(vector));
+    }
+
+    /// A vector's throttle has ended.
+    fn throttle_over(&mut self, t: Ps, vector: u8, fx: &mut Effects<'_, Due>) {
+        if t < self.moderation.next(vector.into()) {
+            return;
+        }
+        // Causes that waited go with it.
+        self.interrupt(t, vector, 0, fx);
+        if self.held >> vector & 1 != 0 {
+            self.held &= !(1 << vector);
+            self.message_goes(t, vector);
+        }
+        if vector == 0 {
+            self.pin_held = false;
+            self.interrupts_go(fx);
         }
     }
 }
@@ -174,12 +233,16 @@ impl<C: Controller> Device for Intel<C> {
     fn read(&mut self, place: Place, data: &mut [u8], _now: Ps) {
         if place.bar == 0 {
             self.registers.read_bytes(place.offset, data);
+            if !self.registers.interrupt() {
+                (self.asserted, self.pin_held) = (false, false);
+            }
         }
     }
 
     fn write(&mut self, place: Place, data: &[u8], fx: &mut Effects<'_, Due>) {
         if place.bar == 0 {
             self.write_bytes(place.offset, data, fx);
+            self.interrupts_go(fx);
         }
     }
 
@@ -227,9 +290,10 @@ impl<C: Controller> Device for Intel<C> {
                 self.receive_pump(t, io);
             }
             Due::RxSent { life } if life == self.receive.life => self.receive_sent(t, io),
-            Due::WriteBack { queue, life } if life == self.receive.life => {
-                self.receive.queues[usize::from(queue)].completions.expired();
-                self.write_back(t, queue, io);
+            Due::WriteBack { queue, timer, life } if life == self.receive.life => {
+                if self.receive.queues[usize::from(queue)].completions.expired(timer) {
+                    self.write_back(t, queue, io);
+                }
             }
             Due::TxDescriptors { queue, fetch } => {
                 self.take_transmit_descriptors(queue, fetch, io);
@@ -244,7 +308,7 @@ impl<C: Controller> Device for Intel<C> {
                 let causes = self.moderation.expired(side, t);
                 self.interrupt(t, 0, causes, io);
             }
-            Due::Throttle { vector } => self.interrupt(t, vector, 0, io),
+            Due::Throttle { vector } => self.throttle_over(t, vector, io),
             Due::RxNext { .. } | Due::RxSent { .. } | Due::WriteBack { .. } => {} // of an earlier life of the receiver
         }
     }
@@ -256,7 +320,7 @@ impl<C: Controller> Device for Intel<C> {
     }
 
     fn pin(&self) -> bool {
-        self.registers.interrupt()
+        self.registers.interrupt() && !self.pin_held
     }
 
     fn has_message(&mut self) -> bool {

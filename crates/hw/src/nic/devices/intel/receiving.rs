@@ -233,7 +233,10 @@ impl<C: Controller> Intel<C> {
         };
         match q.completions.due(at, idle, timer) {
             completion::Due::Now => self.write_back(t, queue, io),
-            completion::Due::Later(timer) => io.at(t + timer, Due::WriteBack { queue, life: self.receive.life }),
+            completion::Due::Later(after) => {
+                let timer = q.completions.timer();
+                io.at(t + after, Due::WriteBack { queue, timer, life: self.receive.life });
+            }
             completion::Due::Waits => {}
         }
     }
@@ -271,7 +274,7 @@ impl<C: Controller> Intel<C> {
         q.ring.head = head;
         q.stats.write_backs += writes;
         self.receive.counted.write_backs += writes;
-        let free = q.ring.unfetched(ring.entries) + q.ring.held.len() as u32;
+        let free = q.ring.available(ring.entries);
         self.registers.set_head(Side::Receive, queue, head);
         io.tell(visible, Notice::Left { queue, free });
         if free * 2 <= ring.entries {

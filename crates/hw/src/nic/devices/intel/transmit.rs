@@ -24,6 +24,8 @@ pub struct TxQueue {
     pub occupied: u64,
     pub begun_bytes: u64,
     pub gathered_bytes: u64,
+    /// The last descriptor begun was not its packet's last.
+    pub open: bool,
     pub stats: TxQueueStats,
 }
 
@@ -37,6 +39,7 @@ impl TxQueue {
             occupied: 0,
             begun_bytes: 0,
             gathered_bytes: 0,
+            open: false,
             stats: TxQueueStats::default(),
         }
     }
@@ -47,7 +50,7 @@ impl TxQueue {
         self.packet.clear();
         self.offload = None;
         self.contexts = Default::default();
-        (self.occupied, self.begun_bytes, self.gathered_bytes) = (0, 0, 0);
+        (self.occupied, self.begun_bytes, self.gathered_bytes, self.open) = (0, 0, 0, false);
     }
 }
 

@@ -43,13 +43,15 @@ impl<C: Controller> Intel<C> {
             self.fetch_transmit_descriptors(t, queue, io);
             from = queue + 1;
         }
-        // The queues take turns, packet by packet; one that waits for descriptors loses its turn.
+        // The queues take turns, packet by packet; one that waits for descriptors loses its turn, but not inside a packet:
+        // parts of several would fill the FIFO, and none could end.
         let mut idle = 0;
         while self.transmit.reading.len() < self.transmit.readers {
             let Some(queue) = self.transmit.turns.next() else { break };
-            let Some(&(index, descriptor)) = self.transmit.queues[usize::from(queue)].ring.held.front() else {
+            let q = &self.transmit.queues[usize::from(queue)];
+            let Some(&(index, descriptor)) = q.ring.held.front() else {
                 idle += 1;
-                if idle > self.transmit.turns.count() {
+                if q.open || idle > self.transmit.turns.count() {
                     break;
                 }
                 self.transmit.turns.turn_to(queue, true);
@@ -97,6 +99,7 @@ impl<C: Controller> Intel<C> {
             let q = &mut self.transmit.queues[usize::from(queue)];
             q.occupied += length;
             q.begun_bytes = if data.eop { 0 } else { q.begun_bytes + length };
+            q.open = !data.eop;
             ends = data.eop;
             if length > 0 {
                 done = done.max(io.read(t, data.buffer, length, purpose(queue, Moves::Payload)));

@@ -67,6 +67,8 @@ pub struct Session {
     /// Packets that there is room for.
     most: usize,
     purpose: Purpose,
+    /// When the payload of all its packets has left.
+    left: Ps,
     /// Counts sessions: the time-out of one that is over means nothing.
     number: u32,
 }
@@ -82,6 +84,7 @@ impl Session {
             count: 0,
             most: 0,
             purpose,
+            left: Ps::ZERO,
             number: 0,
         }
     }
@@ -96,7 +99,8 @@ impl Session {
         self.count > 0
     }
 
-    fn add(&mut self, entry: &[u8; ENTRY], told: Told) {
+    fn add(&mut self, t: Ps, entry: &[u8; ENTRY], told: Told) {
+        self.left = self.left.max(t);
         let mut part = [0; 8];
         match self.tells {
             Tells::Hash => part[..4].copy_from_slice(&entry[HASH..HASH + 4]),
@@ -149,7 +153,7 @@ impl Mlx5 {
             self.open_sessions.push(number);
             io.at(t + timeout, due);
         }
-        session.add(entry, told);
+        session.add(t, entry, told);
         if session.count == session.most {
             self.close_session(t, number, io);
         }
@@ -197,6 +201,8 @@ impl Mlx5 {
         let Some(cq) = self.objects.cqs.get_mut(number) else { return };
         let Some(session) = cq.session.as_mut().filter(|s| s.count > 0) else { return };
         let (count, packets, purpose) = (std::mem::take(&mut session.count), session.packets, session.purpose);
+        // Nobody is told of a packet before its bytes are on their way.
+        let t = t.max(session.left);
         let (mut title, list) = (session.title, session.list);
         if count == 1 {
             self.tell_alone(t, number, &mut title, packets[0], purpose, io);

@@ -439,8 +439,9 @@ impl Mlx5 {
                 }
                 let epoch = self.next_epoch();
                 // What has no transport to the wire sends no packets.
-                let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0 && get(c, 360, 24) != 0);
-                let sq = Sq { ring, cq, user, epoch, ..Sq::default() };
+                let (cq, transport) = (super::fields::number(c, 8), get(c, 360, 24) != 0);
+                let user = half(input, 2) != 0 && transport;
+                let sq = Sq { ring, cq, user, transport, epoch, ..Sq::default() };
                 made(self.objects.sqs.add(sq), output)
             }
         }

@@ -7,7 +7,8 @@
 //!
 //! What NVIDIA does not publish, the timing inside the adapter, is parameters (`nic.mlx5`), estimates unless they say otherwise.
 //!
-//! Left out: e-switch, RoCE, LRO, tunnels, queue pairs with a data path, time that commands take.
+//! Left out: e-switch, RoCE, LRO, tunnels, queue pairs with a data path, time that commands take; segments of packets whose
+//! IPv4 header says no length (BIG TCP). What all of a port's queues send is read in one order.
 
 mod caps;
 mod command;
@@ -626,6 +627,6 @@ impl Device for Mlx5 {
     }
 
     fn fifo(&self) -> (u64, u64) {
-        (self.buffer.used(), self.buffer.frames() as u64 + u64::from(self.writing))
+        (self.buffer.used(), self.buffer.frames() as u64)
     }
 }

@@ -414,6 +414,8 @@ pub struct Sq {
     pub cq: u32,
     /// As of a receive queue; it has sent a packet.
     pub user: bool,
+    /// It has a transport, and can send packets.
+    pub transport: bool,
     pub lane: Option<u16>,
     /// Counts of basic blocks of 64 bytes: posted, read or being read, here, worked on.
     pub posted: u16,

@@ -60,6 +60,8 @@ pub struct Work {
     pieces: Vec<(u64, u32)>,
     /// Bytes that stood in the request, before all others.
     inline: Vec<u8>,
+    /// Bytes of the transmit FIFO that it has taken while it is being read.
+    claimed: u64,
     sums: u8,
     segment_size: u16,
     /// Put in behind the addresses.
@@ -245,7 +247,8 @@ impl Mlx5 {
             }
             NOP => {
                 // The driver's test of write-combining: a copy in the doorbell page alone asks for a completion.
-                let signals = signals || self.blue_flame;
+                // It comes by a queue that has no transport to the wire.
+                let signals = signals || self.blue_flame && !sq.transport;
                 self.in_turn(Work { outcome: Outcome::Nothing, signals, ..whole(Work::default()) }, cq, io);
             }
             _ => {
@@ -324,9 +327,11 @@ impl Mlx5 {
         let ready = self.objects.sqs.get(queue).is_some_and(|sq| sq.state == State::Ready);
         if work.outcome == Outcome::Sent && ready {
             let (pieces, objects) = (&mut work.pieces, &self.objects);
-            let good = work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
-            let total: u64 = work.pieces.iter().map(|p| u64::from(p.1)).sum();
-            if self.fails(1, now) || !good || total > PACKET_MAX as u64 {
+            let total: u64 = work.segments.iter().map(|s| u64::from(s.length)).sum();
+            let fits = total <= PACKET_MAX as u64;
+            let good = fits && work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
+            work.claimed = total + work.inline.len() as u64;
+            if self.fails(1, now) || !good {
                 work.outcome = Outcome::Fails(LOCAL_PROTECTION);
             }
         }
@@ -342,7 +347,9 @@ impl Mlx5 {
         }
         if work.outcome != Outcome::Sent {
             work.pieces.clear();
+            work.claimed = 0;
         }
+        self.waiting += work.claimed;
         let purpose = purpose(sq, Moves::Payload);
         if let Some(queue) = sq.lane {
             io.note(Notice::Begun { queue });
@@ -370,8 +377,10 @@ impl Mlx5 {
 
     /// The first packet in flight is here.
     pub(super) fn payload<G: GuestMemory>(&mut self, io: &mut Io<'_, Due, G>) {
-        let Some(work) = self.in_flight.pop_front() else { return };
+        let Some(mut work) = self.in_flight.pop_front() else { return };
         let now = io.now;
+        // Its place in the FIFO becomes its frames'.
+        self.waiting -= std::mem::take(&mut work.claimed);
         let alive = self.objects.sqs.get(work.queue).filter(|sq| sq.epoch == work.epoch);
         let Some((lane, cq)) = alive.map(|sq| (sq.lane, sq.cq)) else {
             self.recycle(work);

@@ -1,0 +1,70 @@
+//! Interrupts under moderation, as a driver that polls after each has them.
+
+use wiretime_base::Ps;
+use wiretime_hw::nic::loopback::Host;
+use wiretime_hw::nic::Place;
+use wiretime_hw::params::Platform;
+use wiretime_hw::wire::Load;
+
+/// Registers of an 8254x.
+const ICR: u64 = 0xc0;
+const ITR: u64 = 0xc4;
+const IMS: u64 = 0xd0;
+const IMC: u64 = 0xd8;
+const RECEIVED: u32 = 1 << 7;
+
+/// Times at which the pin goes high, of a driver that masks interrupts, polls so long (in turn), and opens the mask again.
+fn interrupts(throttle: Ps, polls: &[Ps]) -> Vec<Ps> {
+    let p: Platform = toml::from_str(include_str!("../../../../platforms/neoverse-n1.toml")).expect("a platform");
+    let load = Load { rate: "1Gbps".parse().expect("a rate"), seed: 1, ..Load::default() };
+    let mut host = Host::new(&p, &load, 256, false).expect("a load");
+    let write = |host: &Host, offset, value: u32| {
+        host.port().write(Place { bar: 0, offset }, &value.to_le_bytes());
+    };
+    write(&host, ITR, (throttle.0 / 256_000) as u32);
+    write(&host, IMS, RECEIVED);
+    host.offer(Ps::from_us(10), Ps::from_us(2000));
+    let (mut times, mut until): (Vec<Ps>, Option<Ps>) = (Vec::new(), None);
+    for step in 0..20_000 {
+        let now = Ps::from_ns(100 * step);
+        host.advance(now);
+        match until {
+            Some(end) if now >= end => {
+                host.poll(now, 256);
+                until = None;
+                write(&host, IMS, RECEIVED);
+            }
+            Some(_) => {
+                host.poll(now, 64);
+            }
+            None => {}
+        }
+        let high = host.port().pin();
+        if high && until.is_none() {
+            until = Some(now + polls[times.len() % polls.len()]);
+            times.push(now);
+            write(&host, IMC, !0);
+            host.port().nic.read(Place { bar: 0, offset: ICR }, &mut [0; 4]);
+        }
+    }
+    times
+}
+
+/// A long poll outlasts the throttle: what came meanwhile interrupts as soon as the mask is open, and the next one is again
+/// a distance away, however short its poll is.
+#[test]
+fn the_throttle_counts_from_interrupts_that_went_out() {
+    let throttle = Ps::from_us(50);
+    let times = interrupts(throttle, &[Ps::from_us(60), Ps::from_us(2)]);
+    let distances: Vec<Ps> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(times.len() > 30, "{}", times.len());
+    assert!(distances.iter().all(|d| *d >= throttle), "{distances:?}");
+    assert!(distances.iter().step_by(2).all(|d| *d < Ps::from_us(62)), "{distances:?}");
+    assert!(distances.iter().skip(1).step_by(2).all(|d| *d < Ps::from_us(52)), "{distances:?}");
+}
+
+#[test]
+fn without_a_throttle_each_poll_is_followed_by_the_next_interrupt() {
+    let times = interrupts(Ps::ZERO, &[Ps::from_us(2)]);
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] < Ps::from_us(5)), "{times:?}");
+}
