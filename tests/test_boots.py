@@ -6,15 +6,16 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import booting, boots, memory
+from wiretime import booting, boots, memory, runs, vm
 from wiretime.errors import WiretimeError
-from wiretime.setup import store
+from wiretime.setup import guest, store
 from wiretime.setup.architecture import COMPILER
 
 SHORT = ("--duration", "200us", "--warmup", "50us")
@@ -147,6 +148,68 @@ def test_a_folder_that_cannot_be_written_ends_no_run(tmp_path: Path, monkeypatch
     monkeypatch.setenv(boots.FOLDER_VARIABLE, str(tmp_path / "file"))
     done = wiretime("run", "testpmd", *SHORT, "--out", str(tmp_path / "out"))
     assert done.returncode == 0 and "boots are not kept: " in done.stderr, done.stderr
+
+
+def test_what_cannot_be_in_general_is_looked_for_alone_in_a_folder_that_cannot_be_written(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = {"platform": "one"}
+    boot = boots.Boot(ABOUT, alone)
+    boot.keep({"quiet": False}, b"", Qemu())
+    assert boot.there
+    boot.release()
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(boots.Boot, "_hold", refused)
+    for about, there in ((ABOUT, True), ({**ABOUT, "seed": 2}, False)):
+        if there:
+            again = boots.Boot(about, alone)
+            assert again.there and not again.none
+        else:
+            with pytest.raises(PermissionError):
+                boots.Boot(about, alone)
+
+
+def test_an_archive_is_the_same_under_any_umask(tmp_path: Path) -> None:
+    def packed(umask: int) -> bytes:
+        before = os.umask(umask)
+        try:
+            stage = tmp_path / oct(umask)
+            (stage / "bin").mkdir(parents=True)
+            (stage / "bin" / "text").write_text("text")
+            (stage / "bin" / "program").write_text("#!/bin/sh")
+            (stage / "bin" / "program").chmod(0o777 & ~umask)
+            return guest.archive(stage)
+        finally:
+            os.umask(before)
+
+    assert packed(0o022) == packed(0o077) == packed(0o002)
+
+
+def test_who_looks_at_a_guest_hears_no_more_than_the_console(tmp_path: Path) -> None:
+    """A pipe that nobody reads would be full after a while, and stop the guest."""
+    checked = runs.check(runs.Request(internals={"start_at": "never", "timing": "blocks", "host_speed": True}))
+    settings = vm.Guest({"COMMAND": "true"})
+    machine = vm.Machine(checked.platform, checked.settings, settings, interactive=True)
+    try:
+        plugin = machine.command[machine.command.index("-plugin") + 1]
+        (output,) = (part.removeprefix("output=") for part in plugin.split(",") if part.startswith("output="))
+        assert str(Path(f"/proc/self/fd/{output}").readlink()) == os.devnull
+    finally:
+        machine.close()
+
+
+def test_a_folder_whose_name_is_too_long_for_sockets_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    checked = runs.check(runs.Request())
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(WiretimeError, match=r"AF_UNIX path too long.*TMPDIR"):
+        vm.Machine(checked.platform, checked.settings, vm.Guest({"COMMAND": "true"}))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before and not list(deep.iterdir())
 
 
 def test_an_unreadable_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -83,9 +84,15 @@ def test_a_short_ring_has_thresholds_that_fit_it(tmp_path: Path) -> None:
 
 
 def test_searches_and_sweeps_take_it(tmp_path: Path) -> None:
-    done = wiretime("msb", "testpmd", *WIRE, "--packet-sizes", "1518", "--trial-length", "0.3")
+    file = tmp_path / "found.json"
+    args = ("--packet-sizes", "1518", "--trial-length", "0.3", "--json", str(file))
+    done = wiretime("msb", "testpmd", *WIRE, *args)
     assert done.returncode == 0, done.stderr
     assert "1518 B" in done.stdout
+    (found,) = json.loads(file.read_text())
+    assert (found["seed"], found["size"]) == (1, 1518) and found["best"]["offered"] > 1e9 and len(found["trials"]) > 1
+    done = wiretime("latency", "testpmd", *WIRE, "--trial-length", "0.3", "--json", str(tmp_path))
+    assert done.returncode == 2 and f"--json {tmp_path}: is a folder" in done.stderr
     plan = tmp_path / "small.toml"
     plan.write_text("""metrics = ["forwarded_mpps"]
 [study]

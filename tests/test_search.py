@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,13 @@ def test_a_search_without_an_answer_ends() -> None:
 
 def test_what_ends_one_of_several_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     done, killed = [], threading.Event()
-    monkeypatch.setattr(vm, "kill_all", killed.set)
+
+    @contextlib.contextmanager
+    def ending() -> Iterator[None]:
+        killed.set()
+        yield
+
+    monkeypatch.setattr(vm, "ending_all", ending)
 
     def do(item: int) -> int:
         done.append(item)
@@ -234,6 +241,16 @@ def test_what_ends_one_of_several_ends_all(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(WiretimeError, match="one"):
         list(vm.at_once(do, [1, *range(5, 500)], 1))
     assert killed.is_set() and done in ([1], [1, 5])
+
+
+def test_no_guest_starts_while_all_are_ended() -> None:
+    machine = object.__new__(vm.Machine)
+    machine._killed = False
+    with vm.ending_all(), pytest.raises(WiretimeError, match="ended"), machine.started(terminal=False):
+        pass
+    machine._killed = True
+    with pytest.raises(WiretimeError, match="ended"), machine.started(terminal=False):
+        pass
 
 
 @pytest.mark.parametrize("capacity", [3e9, 16.1e9])

@@ -112,6 +112,12 @@ def test_values_of_the_command_line_have_their_type() -> None:
     }  # fmt: skip
 
 
+def test_places_of_an_axis_are_meant_by_their_labels() -> None:
+    axes = {"dca": [{"label": "off", "llc.dca_ways": 0}, {"label": "on", "llc.dca_ways": 4}], "packet_size": [64]}
+    only = plans.with_axes({**table(), "axes": axes}, ["dca=on", "packet_size=128"])
+    assert only["axes"] == {"dca": [axes["dca"][1]], "packet_size": [128]}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -504,6 +510,8 @@ def test_advice_is_the_arithmetic_beside_the_simulation() -> None:
     (warning,) = advise._cache_warning(platform, [1024, 4096], 1)
     assert warning.startswith("rings of 4096 descriptors and more: their buffers (8704 KiB) are above the 8192 KiB")
     assert advise._cache_warning(platforms.load("ampere-altra"), [64], 1)[0].startswith("llc.dca_ways is 0")
+    (warning,) = advise._cache_warning(platforms.load("grace", ["llc.dca_lines=1024"]), [16, 64], 1)
+    assert "rings of 64 " in warning and "64 KiB of the LLC that DMA may use (1024 lines)" in warning
     done = wiretime("advise", "l3fwd")
     assert (
         done.returncode == 2 and "(--burst), which l3fwd does not have; those that do: testpmd, touchfwd" in done.stderr

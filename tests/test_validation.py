@@ -210,6 +210,10 @@ def test_what_is_not_there_is_said() -> None:
         "S, like for like: 3 values, 1 within 10 %, 1 within 25 %; median error 100 %", "not run: 1",
         "not possible: 1, each says why",
     ]  # fmt: skip
+    nowhere = judge.verdict(claim(simulated="SELECT NULL"), tables)
+    assert judge.summary([fits, fits, nowhere]) == [
+        "S, like for like: 3 values, 2 within 10 %, 2 within 25 %; median error 2 %",
+    ]  # fmt: skip
     written = show.markdown([absent, skipped, misfit], text)
     assert "| fig1 | a | a | 50 Gb/s | 100 Gb/s | +100 % | like for like | because |" in written
     assert "- **a**: T; here: H" in written
@@ -267,6 +271,16 @@ def test_a_validation_ends_in_a_page(tmp_path: Path) -> None:
 def test_quick_says_when_it_has_nothing(tmp_path: Path) -> None:
     done = wiretime("validate", "--quick", "--only", "fig13", "--out", str(tmp_path))
     assert done.returncode == 2 and "--quick: nothing of --only fig13 is part of it" in done.stderr
+    done = wiretime("validate", "--quick", "--only", "engines", "--out", str(tmp_path))
+    assert done.returncode == 2 and "--quick: nothing of --only engines is part of it" in done.stderr
+
+
+def test_what_is_not_set_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute.builds, "missing", lambda name: name == "native")
+    monkeypatch.setattr(execute.older, "missing", lambda app: app == "iperf3@bullseye")
+    assert "--dpdk native" in execute.left_out(["grace-scaling"])
+    everything = {path.stem for path in execute.EXPERIMENTS.glob("*.toml")}
+    assert execute.left_out(everything) == ["--dpdk native", "--program iperf3@bullseye"]
 
 
 def test_machines_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,6 +414,7 @@ def engine_rows(name: str, study: folder.Study, packet: Mapping[str, Any]) -> No
         ({"msb_gbps": 10.29, "latency_mean_ns": 1910.0, "latency_p99_ns": 3440.0}, set()),
         ({"msb_gbps": 9.6}, {"MSB, Gb/s"}),
         ({"latency_mean_ns": 2110.0, "latency_p99_ns": 2500.0}, {"mean latency, ns", "p99, ns"}),
+        ({"latency_p99_ns": None}, {"p99, ns"}),
         ({f"{engines.MISSES}l2_misses_payload": 1200}, {"l2 misses payload a packet"}),
         ({f"core_{engines.DROPS}": 40.0, f"dma_{engines.DROPS}": 60.0}, {"lost as"}),
     ],

@@ -26,6 +26,8 @@ from wiretime.study import folder
 from wiretime.study.plan import settings_of
 from wiretime.tables import of_numbers
 
+# Bytes of a line of the LLC.
+LINE = 64
 BURSTS = (1, 2, 4, 8, 16, 32, 64)
 RINGS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 USUAL_BURST = 32
@@ -116,7 +118,9 @@ def advise(
 def _cache_warning(platform: Mapping[str, Any], rings: Sequence[int], queues: int) -> list[str]:
     """Return a warning where rings' buffers are more than DMA may keep in the LLC."""
     llc = platform["llc"]
-    share = _native.parse_size(llc["size"]) * llc["dca_ways"] // llc["ways"]
+    share, by = _native.parse_size(llc["size"]) * llc["dca_ways"] // llc["ways"], "{dca_ways} of {ways} ways"
+    if 0 < llc["dca_lines"] * LINE < share:
+        share, by = llc["dca_lines"] * LINE, "{dca_lines} lines"
     if share == 0:
         return ["llc.dca_ways is 0: packets go to memory, whatever the ring"]
     too_large = [n for n in rings if n * queues * BUFFER > share]
@@ -125,7 +129,7 @@ def _cache_warning(platform: Mapping[str, Any], rings: Sequence[int], queues: in
     kib = too_large[0] * queues * BUFFER >> 10
     return [
         f"rings of {too_large[0]} descriptors and more: their buffers ({kib} KiB) are above the {share >> 10} KiB of "
-        f"the LLC that DMA may use ({llc['dca_ways']} of {llc['ways']} ways): packets leak to memory"
+        f"the LLC that DMA may use ({by.format(**llc)}): packets leak to memory"
     ]
 
 

@@ -5,12 +5,14 @@ Who needs one that nobody has made, makes it: first the kernel's, which many sha
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from wiretime import boots, paths, platforms, vm
-from wiretime.setup import store
+from wiretime import boots, memory, paths, platforms, vm
+from wiretime.setup import architecture, store
 from wiretime.setup.parts import GUEST, QEMU
 
 # What a kernel's own state runs, in the list of states.
@@ -37,14 +39,16 @@ def booted(
     does.
     """
     usual = run["timing"] == "full" and not run["chaos"] and not run["host_speed"]
-    # A kernel has sent before it is ready, and what is behind a TAP has heard it.
-    heard = run["far"] == "tap" and run["start_at"] == "mark"
+    # What is behind a TAP may have heard what was sent before devices were ready.
+    heard = run["far"] == "tap"
     if not usual or heard or run["start_at"] == "never" or not paths.engine().is_file():
         return None
+    boots.limit()  # said before anything takes long
     kernel = {
         "engine": boots.known_hash_of(paths.engine()),
-        "qemu": QEMU.folder().name,
-        "guest": GUEST.folder().name,
+        "qemu": QEMU.identity(),
+        "guest": GUEST.identity(),
+        "started_by": _started_by(),
         "initramfs": store.digest(guest.initramfs),
         "arguments": guest.command_line,
         "seed": run["load"]["seed"],
@@ -62,7 +66,7 @@ def booted(
         "run": {**_without(run, UNSEEN_OF_RUN), "load": _without(run["load"], UNSEEN_OF_LOAD)},
     }
     # The wire to another host is cut before both start.
-    boot = _state(about, alone if run["far"] != "tap" else None)
+    boot = _state(about, alone)
     if boot is None:
         return None
     first = None
@@ -96,6 +100,12 @@ def _state(about: Mapping[str, Any], alone: Mapping[str, Any] | None = None) -> 
     except OSError as e:
         print(f"wiretime: boots are not kept: {e.filename}: {e.strerror}", file=sys.stderr)
         return None
+
+
+@functools.cache
+def _started_by() -> str:
+    """Return the hash of what puts QEMU's command line and the guest's memory together."""
+    return store.digest(*(Path(name).read_bytes() for m in (vm, memory, architecture) if (name := m.__file__)))
 
 
 def _without(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

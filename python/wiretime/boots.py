@@ -91,12 +91,15 @@ class Boot:
         except OSError:
             # Nothing can be kept here; what is kept is used as long as it is whole.
             self.release()
-            self.there, self.none = bool(self._found()), False
-            if not self.there:
+            found = self._found()
+            if found is None:
                 raise
+            self.there, self.none = bool(found), not found
             return
         found = self._found()
         if found is None:
+            # Two who hold it together, and both want it alone, could wait for each other (NFS lets go of nothing).
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._hold(lock, fcntl.LOCK_EX)
             found = self._found()  # somebody may have made it meanwhile
             if found is None:

@@ -386,19 +386,24 @@ def _execute(
     elif r.tap is not None:
         wire = (far.open_tap(r.tap),)
     capture = options.pop("capture", None)
-    machines = [
-        vm.Machine(
-            c.platform,
-            c.settings,
-            g,
-            trials=trials,
-            capture=capture if n == 0 else None,
-            far=wire[n],
-            boot=booted[n],
-            every_turn=r.every_turn,
-        )
-        for n, (c, g) in enumerate(zip(checks, guests, strict=True))
-    ]
+    machines: list[vm.Machine] = []
+    try:
+        for n, (c, g) in enumerate(zip(checks, guests, strict=True)):
+            machine = vm.Machine(
+                c.platform,
+                c.settings,
+                g,
+                trials=trials,
+                capture=capture if n == 0 else None,
+                far=wire[n],
+                boot=booted[n],
+                every_turn=r.every_turn,
+            )
+            machines.append(machine)
+    except BaseException:
+        for machine in machines:
+            machine.close()
+        raise
     if len(machines) == 1:
         outcomes = [machines[0].run(progress, **options)]
     else:

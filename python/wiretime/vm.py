@@ -11,15 +11,17 @@ import contextlib
 import ctypes
 import json
 import os
+import platform as host
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,12 +29,15 @@ import wiretime._native as _native
 from wiretime import boots, memory, paths, platforms
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import dpdk as builds
-from wiretime.setup import guest, qemu
+from wiretime.setup import guest, qemu, store
 from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
 
-# Guests of this process that run now.
+# Guests of this process that run now; whether all of them are being ended, and none is to be started.
 _running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+# Looked up before any thread is there: a process that has been forked off may not load anything.
+_prctl = ctypes.CDLL(None).prctl
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -120,10 +125,17 @@ class Outcome:
     console: str
 
 
+@cache
+def _sockets() -> str:
+    """Return how socket folders of this host and namespace of processes begin: others may share the folder for them."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return f"{FOLDER}{store.digest(host.node(), str(namespace))[:8]}-"
+
+
 def sweep() -> None:
     """Remove socket folders of processes that were killed before QEMU had connected."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        owner = folder.name.removeprefix(FOLDER).split("-")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{_sockets()}*"):
+        owner = folder.name.removeprefix(_sockets()).split("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -145,7 +157,7 @@ def quote(text: str) -> str:
 
 def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel end this process when its parent ends, however it ends; at once where that has ended already."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
+    _prctl(PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -166,10 +178,16 @@ def misfit(stderr: str) -> str:
     return lines[-1] if lines else "QEMU ended without a word"
 
 
-def kill_all() -> None:
-    """End every guest of this process."""
-    for process in list(_running):
-        process.kill()
+@contextlib.contextmanager
+def ending_all() -> Iterator[None]:
+    """End every guest of this process; none starts inside."""
+    _ending.set()
+    try:
+        for process in list(_running):
+            process.kill()
+        yield
+    finally:
+        _ending.clear()
 
 
 def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None = None) -> Iterator[Made]:
@@ -182,8 +200,8 @@ def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None 
         try:
             yield from pool.map(do, items)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            kill_all()
+            with ending_all():
+                pool.shutdown(cancel_futures=True)
             raise
 
 
@@ -230,18 +248,44 @@ class Machine:
         every_turn: bool = False,
     ):
         """``boot`` is the state that the guest goes on from, ``keeps`` what keeps one that it comes to, and when."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+        self._fds: list[int] = []
+        self.output = self.input = -1
+        self.keeps = keeps[0] if keeps else None
+        self.monitor: boots.Monitor | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_sockets()}{os.getpid()}-", ignore_cleanup_errors=True)
+        try:
+            self._prepare(platform, run, g, interactive, kernel, accel, trials, capture, far, boot, keeps, every_turn)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(
+        self,
+        platform: Mapping[str, Any],
+        run: Mapping[str, Any],
+        g: Guest,
+        interactive: bool,
+        kernel: Path | None,
+        accel: str,
+        trials: bool,
+        capture: Path | None,
+        far: int | None,
+        boot: boots.Boot | None,
+        keeps: tuple[boots.Boot, str] | None,
+        every_turn: bool,
+    ) -> None:
         system = platform["system"]
         self.qemu_root = QEMU.folder() / "root"
         image = GUEST.folder()
         engine = paths.engine()
         if not engine.is_file():
             raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
-        self._fds: list[int] = []
         config = json.dumps({"platform": platform, "run": dict(run)}).encode()
         self.config = self._keep(anonymous("wiretime-config", config))
         self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))
         files = self._keep(anonymous("wiretime-files", g.own))
-        self.keeps = keeps[0] if keeps else None
         self.console = self._keep(anonymous("wiretime-console", boot.console() if boot else b""))
         size = _native.parse_size(system["memory"])
         self.memory = self._keep(memory.make(size))
@@ -249,26 +293,31 @@ class Machine:
             boot.fill(self.memory)
         self.monitor = boots.Monitor(self.memory) if self.keeps else None
         self.capture = self._file(capture) if capture else -1
-        self._process: subprocess.Popen[bytes] | None = None
         # What is at the far end of the wire; its owner is this machine from here on.
         outside = [] if far is None else [f"far={self._keep(far)}"]
-        self.output, output = os.pipe()
+        if interactive:
+            # Nobody listens, and a pipe that is full would stop the guest.
+            output = os.open(os.devnull, os.O_WRONLY)
+        else:
+            self.output, output = os.pipe()
         self._keep(output)
         # Trials of one boot are asked for here.
-        self.input = -1
         if trials:
             asked, self.input = os.pipe()
             self._keep(asked)
         devices = []
         sockets = {}
         sweep()
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-", ignore_cleanup_errors=True)
         nics = [f"nic{i}" for i in range(platforms.ports(platform))]
         for name in (*nics, "control"):
             # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             address = str(Path(self._folder.name) / name)
-            listener.bind(address)
+            try:
+                listener.bind(address)
+            except OSError as e:
+                listener.close()
+                raise WiretimeError(f"{address}: {e.strerror or e} (TMPDIR says where sockets are)") from None
             listener.listen(1)
             sockets[name] = self._keep(listener.detach())
             # "x-msg-timeout": a stopped process must not lose its devices.
@@ -362,7 +411,7 @@ class Machine:
 
     def close(self) -> None:
         """Close what is still open on our side."""
-        for fd in [*self._fds, self.output, *([self.input] if self.input >= 0 else [])]:
+        for fd in [*self._fds, *(fd for fd in (self.output, self.input) if fd >= 0)]:
             with contextlib.suppress(OSError):
                 os.close(fd)
         self._fds.clear()
@@ -378,6 +427,8 @@ class Machine:
     @contextlib.contextmanager
     def started(self, *, terminal: bool, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
         """Run QEMU; on the way out it is gone. Unless it has the terminal, Ctrl-C is ours alone to handle."""
+        if _ending.is_set() or self._killed:
+            raise WiretimeError("ended")
         process = subprocess.Popen(
             self.command,
             pass_fds=self._fds,
@@ -387,6 +438,8 @@ class Machine:
         )
         _running.add(process)
         self._process = process
+        if _ending.is_set() or self._killed:
+            process.kill()
         try:
             yield process
         finally:
@@ -396,7 +449,8 @@ class Machine:
             process.wait()
 
     def kill(self) -> None:
-        """End QEMU, where it runs."""
+        """End QEMU, and start it no more."""
+        self._killed = True
         if self._process is not None:
             self._process.kill()
 

@@ -206,7 +206,10 @@ pub extern "C" fn translation_invalidated(_: c_uint, data: *mut c_void) {
     let word = unsafe { reference(data) }.word;
     let page = Guest::invalidated(word, e);
     e.run.invalidate(page);
-    e.vcpus.iter_mut().for_each(|v| v.repeat.lose());
+    for v in &mut e.vcpus {
+        v.repeat.lose();
+        v.addresses.forget();
+    }
 }
 
 /// A prefetch or the zeroing of a line, which QEMU shows to no memory callback: compute and translate its address, and

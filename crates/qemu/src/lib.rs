@@ -2,7 +2,8 @@
 //!
 //! - `api`, `internals`: QEMU's plugin API and the few internals relied upon, with the start-up self-test.
 //! - `clock`, `turns`: simulated time, timers, idle jumps, and which vCPU runs when.
-//! - `translate`, `execute`: what QEMU translates and executes, handed to the core models.
+//! - `translate`, `execute`: what QEMU translates and executes, handed to the core models; `counting`: instructions counted
+//!   inline while nothing is timed; `repeat`: turns of loops that find nothing, taken at once.
 //! - `vfio`: the vfio-user server through which QEMU sees our devices; `memory`: guest memory mapped for DMA.
 //! - `kept`: boots once: the state before the first packet, kept and continued.
 //! - `run`: the phases of a run; `control`: configuration in, progress and results out.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wiretime import load, offered, runs, search
+from wiretime import files, load, offered, runs, search
 from wiretime.cli.base import (
     USUAL_SIZE,
     Jobs,
@@ -35,6 +37,27 @@ def _sizes(request: runs.Request, packet_sizes: str | None) -> list[int]:
 
 def _size(request: runs.Request, packet_size: int | None) -> int:
     return search.sizes_of(request, None if packet_size is None else [packet_size], [USUAL_SIZE])[0]
+
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Write what was found into this file, with every trial; bits of frames a second."),
+]
+
+
+def _check(plot: Path | None, json_file: Path | None) -> None:
+    """Raise where a file cannot be written, before there is anything to write."""
+    if plot is not None:
+        show.check_plot(plot)
+    if json_file is not None:
+        files.check("--json", json_file)
+
+
+def _save(found: Sequence[Any], json_file: Path | None, more: Sequence[dict[str, Any]] = ()) -> None:
+    """Write what was found, each with what else is known of it."""
+    if json_file is not None:
+        each = [{**known, **asdict(f)} for f, known in zip(found, more or [{}] * len(found), strict=True)]
+        files.write(json_file, json.dumps(each, indent=1) + "\n")
 
 
 def _tell(trial: search.Trial) -> None:
@@ -66,11 +89,11 @@ def msb_command(
     seeds: Annotated[int, typer.Option(help="Seeds, one boot each: the spread of the result.")] = 1,
     trial_length: TrialLength = 1.0,
     plot: PlotFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Find the highest load with at most so much loss, for each packet size, in one boot."""
     sizes, threshold = _sizes(request, packet_sizes), search.share(1.0 if loss is None else loss)
-    if plot is not None:
-        show.check_plot(plot)
+    _check(plot, json_file)
     title = f"{request.app} on {request.platform}"
     if ndr_pdr:
         if seeds != 1:
@@ -78,6 +101,7 @@ def msb_command(
         if loss is not None:
             raise WiretimeError("--loss: not with --ndr-pdr, whose losses are none and 0.5 %")
         ratios = search.ndr_pdr(request, sizes, _tell, trial_length)
+        _save(ratios, json_file)
         screen.print(show.ratios(ratios))
         _draw([trial for r in ratios for trial in r.trials], plot, title)
         return
@@ -86,6 +110,8 @@ def msb_command(
         return _tell if seeds == 1 else lambda t: notes.print(f"seed {seed} {show.line_of(t)}", highlight=False)
 
     by_seed, spreads = search.over_seeds(request, sizes, threshold, seeds, tell_of, trial_length)
+    all_found = [f for found in by_seed for f in found]
+    _save(all_found, json_file, [{"seed": request.seed + i} for i, found in enumerate(by_seed) for _ in found])
     screen.print(show.table(by_seed[0], threshold))
     if seeds > 1:
         screen.print(f"(of seed {request.seed})", highlight=False)
@@ -119,9 +145,12 @@ def rfc2544_command(
     request: runs.Request,
     packet_sizes: Sizes = None,
     trial_length: TrialLength = 1.0,
+    json_file: JsonFile = None,
 ) -> None:
     """Run RFC 2544: throughput, latency there, loss by load, back-to-back frames, recovery, in one boot."""
+    _check(None, json_file)
     found = search.benchmarks(request, _sizes(request, packet_sizes), _tell, trial_length)
+    _save(found, json_file)
     screen.print(show.benchmarks(found))
 
 
@@ -132,10 +161,13 @@ def latency_command(
     packet_size: SearchedSize = None,
     loss: Loss = 1.0,
     trial_length: TrialLength = 1.0,
+    json_file: JsonFile = None,
 ) -> None:
     """Find the highest load, then measure latency at 0.1 to 0.95 of it, in one boot."""
     threshold = search.share(loss)
+    _check(None, json_file)
     found, trials = search.latency(request, _size(request, packet_size), threshold, _tell, trial_length)
+    _save([found], json_file, [{"latencies": [asdict(t) for t in trials]}])
     screen.print(show.table([found], threshold))
     if found.best is not None:
         screen.print(show.latencies(trials, found.best))
@@ -151,12 +183,13 @@ def ramp_command(
     steps: Annotated[int, typer.Option(help="Rates, at equal distances.")] = 10,
     trial_length: TrialLength = 1.0,
     plot: PlotFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Offer one rate after the other, in one boot: bandwidth against loss."""
-    if plot is not None:
-        show.check_plot(plot)
+    _check(plot, json_file)
     size = _size(request, packet_size)
     rates = search.rates(request, size, first, last, steps)
     trials = search.ramp(request, size, rates, _tell, trial_length)
+    _save(trials, json_file)
     _draw(trials, plot, f"{request.app} on {request.platform}")
     screen.print(show.curve(trials))

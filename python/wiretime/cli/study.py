@@ -26,7 +26,8 @@ def sweep_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds points already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, count and estimate; run nothing.")] = False,
     axis: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE,...", help="Other values of an axis, or another axis.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE,...", help="Other values of an axis, or some by name, or another axis."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/NAME")] = None,
     cluster: Annotated[
@@ -43,7 +44,7 @@ def sweep_command(
     loaded = plans.load(plan, axis or [])
     study = folder.Study(loaded, str(plan), out or Path("studies") / loaded.study.name)
     execute.check(cluster, cluster_set or [], jobs)
-    show.about(notes, loaded.study.name, study.tasks, jobs)
+    show.about(notes, loaded.study.name, study.tasks, jobs, study.alone)
     if dry_run:
         return
     study.prepare(resume)

@@ -238,7 +238,11 @@ def archive(stage: Path) -> bytes:
         raise WiretimeError("cpio is missing: apt-get install cpio")
     names = sorted(str(p.relative_to(stage)) for p in stage.rglob("*"))
     for name in names:
-        os.utime(stage / name, (0, 0), follow_symlinks=False)
+        path = stage / name
+        if not path.is_symlink():
+            # Whatever umask they were made under.
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
+        os.utime(path, (0, 0), follow_symlinks=False)
     done = subprocess.run(
         [tool, "--create", "--format=newc", "--reproducible", "--owner=0:0", "--quiet", "--null"],
         input="\0".join(names).encode(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wiretime.errors import WiretimeError
 from wiretime.setup import guest, qemu, store
 from wiretime.setup.architecture import DEBIAN
 
@@ -31,6 +33,14 @@ class Part:
             # What it is made of is in the lock file, which is then written anew.
             key_after=self.key if update_lock else None,
         )
+
+    def identity(self) -> str:
+        """Return a hash of what is there: its packages may be others than those of the lock file."""
+        try:
+            about = store.manifest(self.folder())
+        except WiretimeError:
+            return self.key()
+        return store.digest(self.key(), json.dumps(about, sort_keys=True))
 
 
 QEMU = Part("qemu", "QEMU 11.1 (Debian backports)", qemu.key, qemu.make)

@@ -228,6 +228,10 @@ def typed(text: str) -> Value:
     return {"true": True, "false": False}.get(text, text)
 
 
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list) else ()
+
+
 def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
     """Return a plan's table with other values on its axes (NAME=VALUE,VALUE), or with further axes."""
     changed = dict(table)
@@ -237,7 +241,9 @@ def with_axes(table: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
         name, equals, values = text.partition("=")
         if not equals or not values:
             raise WiretimeError(f"--axis {text}: must be NAME=VALUE,VALUE,...")
-        changed["axes"][name] = [typed(v) for v in values.split(",")]
+        # Places that the plan names are meant by their names.
+        there = {str(v["label"]): v for v in _listed(given.get(name)) if isinstance(v, dict) and "label" in v}
+        changed["axes"][name] = [there.get(v, typed(v)) for v in values.split(",")]
         if isinstance(changed.get("fixed"), dict):
             changed["fixed"] = {k: v for k, v in changed["fixed"].items() if k != name}
     return changed

@@ -53,7 +53,7 @@ def simulator(engine: str = software.FULL) -> Mapping[str, str]:
     ours = {"wiretime": __version__, "package": _package()}
     if engine == software.PACKET:
         return {**ours, "native": store.code_digest(Path(_native.__file__))}
-    return {**ours, "engine": store.code_digest(paths.engine()), **{part.name: part.key() for part in PARTS}}
+    return {**ours, "engine": store.code_digest(paths.engine()), **{part.name: part.identity() for part in PARTS}}
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:

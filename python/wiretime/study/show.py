@@ -31,14 +31,18 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def about(console: Console, name: str, tasks: Sequence[Task], jobs: int | None) -> None:
-    """Say how many points there are, and what they will take."""
+def about(console: Console, name: str, tasks: Sequence[Task], jobs: int | None, alone: bool = False) -> None:
+    """Say how many points there are, and what they will take; ``alone``: one at a time."""
     done = sum(t.finished for t in tasks)
-    count = execute.jobs_of(jobs)
+    count = 1 if alone else execute.jobs_of(jobs)
     guess = "" if done else ", a guess before the first is done"
     left = execute.expected_seconds(tasks, count)
     what = f"{len(tasks)} points, {done} of them done" if done else f"{len(tasks)} points"
-    rest = f"; about {span(left)} with {count} at once{guess}" if done < len(tasks) else ""
+    rest = (
+        f"; about {span(left)}{', one at a time' if alone else f' with {count} at once'}{guess}"
+        if done < len(tasks)
+        else ""
+    )
     console.print(f"{name}: {what}{rest}", highlight=False, soft_wrap=True)
 
 

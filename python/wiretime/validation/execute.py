@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,25 @@ def narrowed(table: Mapping[str, Any], keep: Mapping[str, Sequence[Any]], source
     return {**table, "axes": axes}
 
 
+def _missing(axis: str, value: Any) -> str:
+    """Return what has to be set up for a value of an axis: a build of DPDK, a program of an older release."""
+    app = value.get("app", "") if isinstance(value, dict) else ""
+    if axis == "dpdk":
+        return f"--dpdk {value}" if builds.missing(value) else ""
+    return f"--program {app}" if older.missing(app) else ""
+
+
 def _set_up(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a plan's table without builds of DPDK, and programs of older releases, that are not there."""
-
-    def there(axis: str, value: Any) -> bool:
-        app = value.get("app", "") if isinstance(value, dict) else ""
-        return not (builds.missing(value) if axis == "dpdk" else older.missing(app))
-
-    axes = {axis: [v for v in values if there(axis, v)] for axis, values in table["axes"].items()}
+    axes = {axis: [v for v in values if not _missing(axis, v)] for axis, values in table["axes"].items()}
     return {**table, "axes": axes}
+
+
+def left_out(names: Iterable[str]) -> list[str]:
+    """Return what studies, by name, need beyond what is set up, as options of ``wiretime setup``."""
+    tables = [tomllib.loads((EXPERIMENTS / f"{name}.toml").read_text()) for name in names]
+    values = [(axis, v) for table in tables for axis, values in table["axes"].items() for v in values]
+    return sorted({option for axis, v in values if (option := _missing(axis, v))})
 
 
 def quick() -> dict[str, dict[str, Any]]:

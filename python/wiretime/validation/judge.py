@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -52,6 +53,12 @@ class Verdict:
         if self.span is None or self.claim.value is None:
             return False
         return self.span[0] <= self.claim.value + self.claim.grid and self.claim.value <= self.span[1]
+
+    @property
+    def misses_all(self) -> bool:
+        """Whether a number was published, and here there is none: nothing that the query looks for has happened."""
+        of_values = self.claim.kind != "trend" and self.claim.scale != "points"
+        return of_values and self.claim.value is not None and self.error is None and self.simulated == NONE
 
     @property
     def near(self) -> bool:
@@ -140,6 +147,8 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         groups.items(), key=lambda g: (sources.index(g[0][0]), get_args(Kind).index(g[0][1]))
     ):
         found = [(v, abs(v.error)) for v in mine if v.error is not None]
+        # A number that does not come about here at all is beyond every limit.
+        found += [(v, math.inf) for v in mine if v.misses_all]
         values = [e for v, e in found if v.claim.scale != "points"]
         if values:
             near, rough = (sum(e <= limit for e in values) for limit in (NEAR, ROUGH))
@@ -154,7 +163,7 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
                 f"{name}, {kind}: {_many(shares, 'share')} of {SHARE_MIN:.0f} % and more, {near} within "
                 f"{100 * NEAR:.0f} points, {rough} within {100 * ROUGH:.0f}; median error {median(shares):.0f} points"
             )
-        agree = [v.agrees for v in mine if v.agrees is not None]
+        agree = [v.agrees for v in mine if v.agrees is not None and not v.misses_all]
         if agree:
             what = "" if kind == "trend" else " that are no numbers"
             said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")

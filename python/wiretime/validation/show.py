@@ -169,8 +169,8 @@ def errors(verdicts: Sequence[Verdict]) -> tuple[Figure, Data] | None:
         figure_rows += [(at + aside[i % len(aside)], ratio, kind) for i, (ratio, kind) in enumerate(line)]
     figure = _figure(len(names))
     axes = figure.subplots()
-    axes.axvspan(1 / (1 + ROUGH), 1 + ROUGH, color="#eeeeee", linewidth=0)
-    axes.axvspan(1 / (1 + NEAR), 1 + NEAR, color="#dddddd", linewidth=0)
+    axes.axvspan(1 - ROUGH, 1 + ROUGH, color="#eeeeee", linewidth=0)
+    axes.axvspan(1 - NEAR, 1 + NEAR, color="#dddddd", linewidth=0)
     axes.axvline(1, color="#555555", linewidth=0.8)
     for kind, colour in SHADES.items():
         of_kind = [(at, ratio) for at, ratio, k in figure_rows if k == kind]

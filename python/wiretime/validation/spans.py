@@ -47,9 +47,19 @@ def with_spans(
         failed += show.resumed(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
         failed += apart.run(notes, jobs, places)
         tables = Tables(sampled)
-        found = (*(verdict(claim, tables) for claim in claims), *apart.verdicts(places))
-        columns.append([v.simulated for v in found])
+        # A machine that could not be measured with these places has no rows in this sample.
+        others = {_row_of(v): v.simulated for v in apart.verdicts(places)}
+        columns.append(
+            [
+                *(verdict(claim, tables).simulated for claim in claims),
+                *(others.get(_row_of(v)) for v in verdicts[len(claims) :]),
+            ]
+        )
     return failed, [_spanned(v, found) for v, *found in zip(verdicts, *columns, strict=True)]
+
+
+def _row_of(v: Verdict) -> tuple[str, str, str, str]:
+    return v.claim.source, v.claim.figure, v.claim.what, v.claim.published
 
 
 def _spanned(v: Verdict, found: Sequence[float | str | None]) -> Verdict:

@@ -46,12 +46,18 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
     if engines.NAME in others and not asked.quick:
         further += engines.STUDIES
     studies = execute.studies(wanted, further, base, pool, asked.quick)
-    if not studies and not others:
-        raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
     # A minute for one source: of a quick look only where it is asked for.
     with_qdma = qdma.NAME in others and bool(asked.only or not asked.quick)
+    if not studies and not with_qdma and hardware.NAME not in others:
+        raise WiretimeError(f"--quick: nothing of --only {','.join(asked.only)} is part of it")
     apart = Apart(asked.base, [hardware.NAME] * (hardware.NAME in others) + [qdma.NAME] * with_qdma)
     _announce(notes, list(studies.values()), apart, count)
+    if missing := execute.left_out(studies):
+        notes.print(
+            f"left out, since it is not set up: {', '.join(missing)}; what needs it counts as not possible",
+            highlight=False,
+            soft_wrap=True,
+        )
     if asked.dry_run:
         return True
     for study in studies.values():

@@ -3,4 +3,5 @@
 mod common;
 mod connectx;
 mod intel;
+mod perturb;
 mod qdma;

@@ -15,15 +15,21 @@ pub struct Addresses {
 }
 
 const CODE_PAGES: usize = 256;
+const NOWHERE: (u64, u64) = (u64::MAX, 0);
 const PAGE_BITS: u32 = 12;
 
 impl Default for Addresses {
     fn default() -> Self {
-        Self { stale: true, registers: Default::default(), code: Box::new([(u64::MAX, 0); CODE_PAGES]) }
+        Self { stale: true, registers: Default::default(), code: Box::new([NOWHERE; CODE_PAGES]) }
     }
 }
 
 impl Addresses {
+    /// Mappings have changed: where code runs is read anew.
+    pub fn forget(&mut self) {
+        self.code.fill(NOWHERE);
+    }
+
     /// A virtual address with its address space in the upper bits; kernel addresses are in all of them.
     #[inline]
     pub fn tag(&self, vaddr: u64) -> u64 {

@@ -87,7 +87,10 @@ pub fn window_tick(e: &mut Engine, t: Ps) {
         e.turns.must_advance |= run.maps_otherwise();
         if run.experiment.settings.timing == Timing::Full {
             // Nobody has watched these meanwhile.
-            e.vcpus.iter_mut().for_each(|v| v.addresses.stale = true);
+            for v in &mut e.vcpus {
+                v.addresses.stale = true;
+                v.addresses.forget();
+            }
             e.run.invalidate(None);
             reinstrument(e);
         }
