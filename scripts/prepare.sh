@@ -14,6 +14,36 @@ rust_is_new_enough() {
     [ "$minor" -ge "$RUST_MINIMUM" ] 2>/dev/null
 }
 
+# Ubuntu keeps newer releases of Rust beside its own, each in a folder of its own. Of the numbers read, the lowest that will do.
+lowest_rust() {
+    sort -n | while read -r minor; do
+        [ "$minor" -lt "$RUST_MINIMUM" ] || { echo "$minor"; break; }
+    done
+}
+
+# Puts such a release before all others, where there is one.
+use_rust_beside() {
+    rust_is_new_enough && return
+    minor=$(ls -d /usr/lib/rust-1.*/bin 2>/dev/null | sed -n 's|.*/rust-1\.\([0-9]*\)/bin$|\1|p' | lowest_rust)
+    [ -z "$minor" ] || export PATH="/usr/lib/rust-1.$minor/bin:$PATH"
+}
+
+# Prints the packages of Rust that this system offers.
+rust_packages() {
+    # Debian 12 keeps a current Rust for browsers beside its own, old one.
+    if apt-cache show cargo-web >/dev/null 2>&1; then
+        echo cargo-web rustc-web rustfmt-web rust-web-clippy
+        return
+    fi
+    own=$(apt-cache policy rustc 2>/dev/null | sed -n 's/.*Candidate: 1\.\([0-9]*\).*/\1/p')
+    beside=$(apt-cache search --names-only '^cargo-1\.[0-9]+$' | sed -n 's/^cargo-1\.\([0-9]*\) .*/\1/p' | lowest_rust)
+    if [ "${own:-0}" -lt "$RUST_MINIMUM" ] && [ -n "$beside" ]; then
+        echo "cargo-1.$beside rustc-1.$beside rustfmt-1.$beside rust-1.$beside-clippy"
+    else
+        echo cargo rustc rustfmt rust-clippy
+    fi
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -34,6 +64,7 @@ missing_packages() {
     fi
     have gcc || echo gcc libc6-dev
     have mmdebstrap || echo mmdebstrap
+    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
     have make || echo make
     have pkg-config || echo pkgconf
     have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu
@@ -46,12 +77,7 @@ missing_packages() {
         { have chromium && have chromedriver; } || echo chromium chromium-driver
     fi
     if ! rust_is_new_enough; then
-        # Debian 12 keeps a current Rust for browsers beside its own, old one.
-        if apt-cache show cargo-web >/dev/null 2>&1; then
-            echo cargo-web rustc-web rustfmt-web rust-web-clippy
-        else
-            echo cargo rustc rustfmt rust-clippy
-        fi
+        rust_packages
     elif [ "${1:-}" = test ]; then
         cargo clippy --version >/dev/null 2>&1 || echo rust-clippy
         cargo fmt --version >/dev/null 2>&1 || echo rustfmt
@@ -59,6 +85,7 @@ missing_packages() {
 }
 
 system_packages() {
+    use_rust_beside
     [ -n "$(missing_packages "$@")" ] || return 0
     have apt-get || fail "this is no Debian; install by hand:" $(missing_packages "$@")
     as_root apt-get update -qq ||
@@ -69,6 +96,7 @@ system_packages() {
     # shellcheck disable=SC2086 # a list of words
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $list >/dev/null ||
         fail "apt-get install failed: $list"
+    use_rust_beside
     [ -d bundle/cache ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
 }
 

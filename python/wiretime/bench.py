@@ -40,7 +40,7 @@ BLOCKS_SECONDS, FULL_SECONDS = 3.0, 0.03
 
 PARTS = {
     "branch prediction": ("wiretime_hw::core::branch",),
-    "TLBs and walks": ("wiretime_hw::core::tlb", "wiretime_isa::aarch64::pages"),
+    "TLBs and walks": ("wiretime_hw::core::tlb", "wiretime_isa"),
     "core: pipeline, ports, loads and stores": ("wiretime_engine::run::Run::time", "wiretime_hw::core"),
     "DRAM": ("wiretime_hw::memory::dram",),
     "LLC, directory, DMA to caches": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,10 @@ from wiretime.paths import LOCK_FILE
 from wiretime.setup.architecture import EMULATOR_PACKAGE, KERNEL_PACKAGE
 from wiretime.setup.store import file_digest
 
+VARIABLE = "WIRETIME_DEBIAN"
+ARCHIVE = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
 
 @dataclass(frozen=True)
 class Package:
@@ -25,14 +30,20 @@ class Package:
     sha256: str
 
 
-def archive() -> str:
-    """Return the address of the Debian archive that this host's apt uses, so that a local mirror is used too."""
+def _of_apt() -> str | None:
+    """Return the address of the Debian archive that this host's apt uses; none where it is no Debian's."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    for address in done.stdout.split():
-        if address.rstrip("/").endswith("/debian"):
-            return address.rstrip("/")
-    raise WiretimeError("apt knows no Debian archive: /etc/apt has no source whose address ends in /debian")
+    addresses = (address.rstrip("/") for address in done.stdout.split())
+    return next((address for address in addresses if address.endswith("/debian")), None)
+
+
+def archive() -> str:
+    """Return the address of the Debian archive.
+
+    What was asked for; this host's own, so that a local mirror is used too; elsewhere the one that everybody has.
+    """
+    return (os.environ.get(VARIABLE) or _of_apt() or ARCHIVE).rstrip("/")
 
 
 def unpack(
@@ -51,6 +62,8 @@ def unpack(
         "--skip=cleanup/apt/cache",  # the package files: their hashes are what the lock file holds
         f"--include={','.join(packages)}",
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
+        # Other systems trust Debian's keys only where they are told to.
+        *([] if _of_apt() else [f"--keyring={KEYRING}"]),
         *([f"--architectures={architecture}"] if architecture else []),
         suites[0],
         str(folder / "root"),
@@ -78,7 +91,8 @@ def source(package: str, suite: str, folder: Path, version: str | None = None) -
     state = folder / "apt"
     for place in ("lists/partial", "cache/archives/partial"):
         (state / place).mkdir(parents=True)
-    (state / "sources.list").write_text(f"deb-src {archive()} {suite} main\n")
+    signed = "" if _of_apt() else f"[signed-by={KEYRING}] "
+    (state / "sources.list").write_text(f"deb-src {signed}{archive()} {suite} main\n")
     # Nothing of this host's own lists is read or written.
     places = {
         "Dir::Etc::SourceList": state / "sources.list",
