@@ -24,6 +24,7 @@ CARGO = {
     "forms": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "closed_forms::"],
     "qdma": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "qdma::"],
     "ordering": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "ordering::"],
+    "interrupts": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "interrupts::"],
     "pairs": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "pairs::"],
     "resets": ["test", "-q", "-p", "wiretime-hw", "--test", "models", "fuzz_mlx5::frames_that_a_reset"],
     "turns": ["test", "-q", "--release", "-p", "wiretime-hw", "--test", "models", "repeat::"],

@@ -9,20 +9,28 @@ use wiretime_hw::wire::Load;
 /// Registers of an 8254x.
 const ICR: u64 = 0xc0;
 const ITR: u64 = 0xc4;
+const ICS: u64 = 0xc8;
 const IMS: u64 = 0xd0;
 const IMC: u64 = 0xd8;
 const RECEIVED: u32 = 1 << 7;
 
-/// Times at which the pin goes high, of a driver that masks interrupts, polls so long (in turn), and opens the mask again.
-fn interrupts(throttle: Ps, polls: &[Ps]) -> Vec<Ps> {
+/// A host without a load, or with a light one.
+fn host(throttle: Ps) -> Host {
     let p: Platform = toml::from_str(include_str!("../../../../platforms/neoverse-n1.toml")).expect("a platform");
     let load = Load { rate: "1Gbps".parse().expect("a rate"), seed: 1, ..Load::default() };
-    let mut host = Host::new(&p, &load, 256, false).expect("a load");
-    let write = |host: &Host, offset, value: u32| {
-        host.port().write(Place { bar: 0, offset }, &value.to_le_bytes());
-    };
+    let host = Host::new(&p, &load, 256, false).expect("a load");
     write(&host, ITR, (throttle.0 / 256_000) as u32);
     write(&host, IMS, RECEIVED);
+    host
+}
+
+fn write(host: &Host, offset: u64, value: u32) {
+    host.port().write(Place { bar: 0, offset }, &value.to_le_bytes());
+}
+
+/// Times at which the pin goes high, of a driver that masks interrupts, polls so long (in turn), and opens the mask again.
+fn interrupts(throttle: Ps, polls: &[Ps]) -> Vec<Ps> {
+    let mut host = host(throttle);
     host.offer(Ps::from_us(10), Ps::from_us(2000));
     let (mut times, mut until): (Vec<Ps>, Option<Ps>) = (Vec::new(), None);
     for step in 0..20_000 {
@@ -67,4 +75,22 @@ fn the_throttle_counts_from_interrupts_that_went_out() {
 fn without_a_throttle_each_poll_is_followed_by_the_next_interrupt() {
     let times = interrupts(Ps::ZERO, &[Ps::from_us(2)]);
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] < Ps::from_us(5)), "{times:?}");
+}
+
+/// What software itself asks for waits, too.
+#[test]
+fn an_interrupt_that_software_asks_for_waits_for_the_throttle() {
+    let mut host = host(Ps::from_us(50));
+    let mut high = Vec::new();
+    for us in 0..200 {
+        host.advance(Ps::from_us(us));
+        if us == 10 || us == 20 {
+            write(&host, ICS, RECEIVED);
+        }
+        if host.port().pin() {
+            high.push(us);
+            host.port().nic.read(Place { bar: 0, offset: ICR }, &mut [0; 4]);
+        }
+    }
+    assert_eq!(high, [10, 60]);
 }

@@ -77,6 +77,8 @@ fn a_fused_pair_takes_one_place_and_one_cycle() {
 #[test]
 fn a_renamed_move_takes_a_place_and_no_time() {
     let mut p = platform();
+    // So that fetch is not what limits.
+    p.core.fetch_width = 8;
     let mut moved = op(Class::Alu, &[1], &[2]);
     moved.moves = true;
     let chain: Vec<_> = (0..8).flat_map(|_| [op(Class::Alu, &[2], &[1]), moved]).collect();
