@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,30 +53,33 @@ def drive(steps: search.Steps, capacity: float) -> None:
             return
 
 
+def searched(
+    answer: Callable[[dict[str, Any]], dict[str, Any]],
+    size: int = 64,
+    line: float = 76e9,
+    threshold: float = 0.01,
+    ring: int = 1024,
+) -> search.Found:
+    """Return what a search finds of a device that answers so."""
+    dialogue = search.find(size, line, threshold, quiet, search.Length(ring))
+    asked = next(dialogue)
+    while True:
+        try:
+            asked = dialogue.send(answer(asked))
+        except StopIteration as end:
+            found: search.Found = end.value
+            return found
+
+
 def found(capacity: float, threshold: float = 0.01, size: int = 64) -> search.Found:
-    result: list[search.Found] = []
-
-    def steps() -> search.Steps:
-        result.append((yield from search.find(size, 100e9 * size / (size + 20), threshold, quiet, search.Length(1024))))
-
-    drive(steps(), capacity)
-    return result[0]
+    return searched(lambda asked: server(asked, capacity), size, 100e9 * size / (size + 20), threshold)
 
 
 def test_a_server_that_is_late_at_first_is_searched_all_the_same() -> None:
     """Nothing has come back in the first trial: the next ones climb until something is lost."""
-    result: list[search.Found] = []
-
-    def steps() -> search.Steps:
-        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(256))))
-
-    dialogue = steps()
-    first = server(next(dialogue), 0.0)
-    asked = dialogue.send(first)
-    with contextlib.suppress(StopIteration):
-        while True:
-            asked = dialogue.send(server(asked, 0.2e9))
-    assert result[0].best is not None and abs(result[0].best.offered / 0.2e9 - 1) < 0.02
+    capacities = itertools.chain([0.0], itertools.repeat(0.2e9))
+    best = searched(lambda asked: server(asked, next(capacities)), ring=256).best
+    assert best is not None and abs(best.offered / 0.2e9 - 1) < 0.02
 
 
 @pytest.mark.parametrize("capacity", [30e9, 60e9, 300e9])
@@ -120,20 +124,13 @@ def test_the_bracket_closes_around_the_capacity(capacity: float, threshold: floa
 @pytest.mark.parametrize("sustained", [0.3, 0.1, 0.01])
 def test_what_is_sustained_far_below_what_an_overload_forwards_is_found(sustained: float) -> None:
     """One queue of many takes half of the packets: it is full long before the others are."""
-    result: list[search.Found] = []
 
-    def steps() -> search.Steps:
-        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(1024))))
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        rate = _native.parse_rate(asked["rate"])
+        # Beyond, the one queue loses a tenth of what is offered; all of them together take no more than 30.
+        return server(asked, 100e9 if rate <= sustained * 30e9 else min(0.9 * rate, 30e9))
 
-    dialogue = steps()
-    asked = next(dialogue)
-    with contextlib.suppress(StopIteration):
-        while True:
-            fits = _native.parse_rate(asked["rate"]) <= sustained * 30e9
-            # Beyond, the one queue loses a tenth of what is offered; all of them together take no more than 30.
-            capacity = 100e9 if fits else min(0.9 * _native.parse_rate(asked["rate"]), 30e9)
-            asked = dialogue.send(server(asked, capacity))
-    (f,) = result
+    f = searched(answer)
     assert f.best is not None and f.best.offered == pytest.approx(sustained * 30e9, rel=2 * maximum.WIDTH)
     assert not f.wide and len(f.trials) < maximum.TRIALS_MAX
 
@@ -147,42 +144,31 @@ def test_a_search_that_ends_before_its_bracket_is_narrow_says_so() -> None:
 
 def test_packets_of_an_earlier_load_decide_nothing() -> None:
     """A slow program still has the 64 B packets that a load before has left: what it forwards then is no measure."""
-    result: list[search.Found] = []
-
-    def steps() -> search.Steps:
-        result.append((yield from search.find(1024, 98e9, 0.01, quiet, search.Length(1024))))
-
-    dialogue = steps()
-    asked = next(dialogue)
     left = 9
-    with contextlib.suppress(StopIteration):
-        while True:
-            answer = server(asked, 6.4e9)
-            if left > 0:
-                answer = server(asked, 0.4e9)
-                answer["statistics"]["transmit"]["frames"] *= 16
-            left -= 1
-            asked = dialogue.send(answer)
-    (f,) = result
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return server(asked, 6.4e9)
+        earlier = server(asked, 0.4e9)
+        earlier["statistics"]["transmit"]["frames"] *= 16
+        return earlier
+
+    f = searched(answer, 1024, 98e9)
     assert left < 0 and f.best is not None and f.best.offered == pytest.approx(6.4e9 / 0.99, rel=2 * maximum.WIDTH)
     assert [t.mixed for t in f.trials] == [True, True] + [False] * (len(f.trials) - 2)
 
 
 def test_a_program_that_lengthens_packets_is_judged_by_their_number() -> None:
     """It puts tags of 4 B into packets of 64 B: of a load above what it takes it loses as many as one that does not."""
-    result: list[search.Found] = []
 
-    def steps() -> search.Steps:
-        result.append((yield from search.find(64, 76e9, 0.01, quiet, search.Length(1024))))
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        longer = server(asked, 6.4e9)
+        longer["statistics"]["transmit"]["bytes"] = 68 * longer["statistics"]["transmit"]["frames"]
+        return longer
 
-    dialogue = steps()
-    asked = next(dialogue)
-    with contextlib.suppress(StopIteration):
-        while True:
-            answer = server(asked, 6.4e9)
-            answer["statistics"]["transmit"]["bytes"] = 68 * answer["statistics"]["transmit"]["frames"]
-            asked = dialogue.send(answer)
-    best = result[0].best
+    best = searched(answer).best
     assert best is not None and best.offered == pytest.approx(6.4e9 / 0.99, rel=2 * maximum.WIDTH)
     assert best.sent_length == pytest.approx(68)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -387,7 +388,7 @@ def _execute(
         wire = (far.open_tap(r.tap),)
     capture = options.pop("capture", None)
     machines: list[vm.Machine] = []
-    try:
+    with contextlib.ExitStack() as undo:
         for n, (c, g) in enumerate(zip(checks, guests, strict=True)):
             machine = vm.Machine(
                 c.platform,
@@ -399,11 +400,9 @@ def _execute(
                 boot=booted[n],
                 every_turn=r.every_turn,
             )
+            undo.callback(machine.close)
             machines.append(machine)
-    except BaseException:
-        for machine in machines:
-            machine.close()
-        raise
+        undo.pop_all()
     if len(machines) == 1:
         outcomes = [machines[0].run(progress, **options)]
     else:

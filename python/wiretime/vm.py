@@ -255,148 +255,130 @@ class Machine:
         self.keeps = keeps[0] if keeps else None
         self.monitor: boots.Monitor | None = None
         self._folder = tempfile.TemporaryDirectory(prefix=f"{_sockets()}{os.getpid()}-", ignore_cleanup_errors=True)
-        try:
-            self._prepare(platform, run, g, interactive, kernel, accel, trials, capture, far, boot, keeps, every_turn)
-        except BaseException:
-            self.close()
-            raise
-
-    def _prepare(
-        self,
-        platform: Mapping[str, Any],
-        run: Mapping[str, Any],
-        g: Guest,
-        interactive: bool,
-        kernel: Path | None,
-        accel: str,
-        trials: bool,
-        capture: Path | None,
-        far: int | None,
-        boot: boots.Boot | None,
-        keeps: tuple[boots.Boot, str] | None,
-        every_turn: bool,
-    ) -> None:
-        system = platform["system"]
-        self.qemu_root = QEMU.folder() / "root"
-        image = GUEST.folder()
-        engine = paths.engine()
-        if not engine.is_file():
-            raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
-        config = json.dumps({"platform": platform, "run": dict(run)}).encode()
-        self.config = self._keep(anonymous("wiretime-config", config))
-        self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))
-        files = self._keep(anonymous("wiretime-files", g.own))
-        self.console = self._keep(anonymous("wiretime-console", boot.console() if boot else b""))
-        size = _native.parse_size(system["memory"])
-        self.memory = self._keep(memory.make(size))
-        if boot:
-            boot.fill(self.memory)
-        self.monitor = boots.Monitor(self.memory) if self.keeps else None
-        self.capture = self._file(capture) if capture else -1
-        # What is at the far end of the wire; its owner is this machine from here on.
-        outside = [] if far is None else [f"far={self._keep(far)}"]
-        if interactive:
-            # Nobody listens, and a pipe that is full would stop the guest.
-            output = os.open(os.devnull, os.O_WRONLY)
-        else:
-            self.output, output = os.pipe()
-        self._keep(output)
-        # Trials of one boot are asked for here.
-        if trials:
-            asked, self.input = os.pipe()
-            self._keep(asked)
-        devices = []
-        sockets = {}
-        sweep()
-        nics = [f"nic{i}" for i in range(platforms.ports(platform))]
-        for name in (*nics, "control"):
-            # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            address = str(Path(self._folder.name) / name)
-            try:
-                listener.bind(address)
-            except OSError as e:
-                listener.close()
-                raise WiretimeError(f"{address}: {e.strerror or e} (TMPDIR says where sockets are)") from None
-            listener.listen(1)
-            sockets[name] = self._keep(listener.detach())
-            # "x-msg-timeout": a stopped process must not lose its devices.
-            device = {
-                "driver": "vfio-user-pci",
-                "id": f"{name}0",
-                "socket": {"type": "unix", "path": address},
-                "x-msg-timeout": 1_000_000_000,
-                # A posted write would be seen at a host-dependent time.
-                "x-no-posted-writes": True,
-                "rombar": 0,
-            }
-            devices += ["-device", json.dumps(device)]
-        frequency = _native.parse_frequency(system["counter_frequency"])
-        plugin = ",".join(
-            [
-                str(engine),
-                f"config=/proc/self/fd/{self.config}",
-                *[f"{name}={fd}" for name, fd in sockets.items()],
-                f"files={files}",
-                f"output={output}",
-                *([f"input={asked}"] if trials else []),
-                *([f"capture={self.capture}"] if capture else []),
-                *([f"keep={keeps[1]}"] if keeps else []),
-                *(["every_turn=1"] if every_turn else []),
-                *([f"state={boot.path / 'engine.json'}"] if boot else []),
-                *outside,
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            system = platform["system"]
+            self.qemu_root = QEMU.folder() / "root"
+            image = GUEST.folder()
+            engine = paths.engine()
+            if not engine.is_file():
+                raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
+            config = json.dumps({"platform": platform, "run": dict(run)}).encode()
+            self.config = self._keep(anonymous("wiretime-config", config))
+            self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))
+            files = self._keep(anonymous("wiretime-files", g.own))
+            self.console = self._keep(anonymous("wiretime-console", boot.console() if boot else b""))
+            size = _native.parse_size(system["memory"])
+            self.memory = self._keep(memory.make(size))
+            if boot:
+                boot.fill(self.memory)
+            self.monitor = boots.Monitor(self.memory) if self.keeps else None
+            self.capture = self._file(capture) if capture else -1
+            # What is at the far end of the wire; its owner is this machine from here on.
+            outside = [] if far is None else [f"far={self._keep(far)}"]
+            if interactive:
+                # Nobody listens, and a pipe that is full would stop the guest.
+                output = os.open(os.devnull, os.O_WRONLY)
+            else:
+                self.output, output = os.pipe()
+            self._keep(output)
+            # Trials of one boot are asked for here.
+            if trials:
+                asked, self.input = os.pipe()
+                self._keep(asked)
+            devices = []
+            sockets = {}
+            sweep()
+            nics = [f"nic{i}" for i in range(platforms.ports(platform))]
+            for name in (*nics, "control"):
+                # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.
+                listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                address = str(Path(self._folder.name) / name)
+                try:
+                    listener.bind(address)
+                except OSError as e:
+                    listener.close()
+                    raise WiretimeError(f"{address}: {e.strerror or e} (TMPDIR says where sockets are)") from None
+                listener.listen(1)
+                sockets[name] = self._keep(listener.detach())
+                # "x-msg-timeout": a stopped process must not lose its devices.
+                device = {
+                    "driver": "vfio-user-pci",
+                    "id": f"{name}0",
+                    "socket": {"type": "unix", "path": address},
+                    "x-msg-timeout": 1_000_000_000,
+                    # A posted write would be seen at a host-dependent time.
+                    "x-no-posted-writes": True,
+                    "rombar": 0,
+                }
+                devices += ["-device", json.dumps(device)]
+            frequency = _native.parse_frequency(system["counter_frequency"])
+            plugin = ",".join(
+                [
+                    str(engine),
+                    f"config=/proc/self/fd/{self.config}",
+                    *[f"{name}={fd}" for name, fd in sockets.items()],
+                    f"files={files}",
+                    f"output={output}",
+                    *([f"input={asked}"] if trials else []),
+                    *([f"capture={self.capture}"] if capture else []),
+                    *([f"keep={keeps[1]}"] if keeps else []),
+                    *(["every_turn=1"] if every_turn else []),
+                    *([f"state={boot.path / 'engine.json'}"] if boot else []),
+                    *outside,
+                ]
+            )
+            # What the guest had printed when its state was kept stays before what it prints.
+            console = f"file,id=console,path=/proc/self/fd/{self.console},append=on"
+            serial = ["-serial", "mon:stdio"] if interactive else ["-chardev", console, "-serial", "chardev:console"]
+            # A state has no memory in it: that is kept and brought back beside it.
+            state = ["-global", "migration.x-ignore-shared=on"]
+            if self.monitor:
+                # QEMU's alone once it runs: its end is our end of file.
+                theirs = self._keep(self.monitor.theirs.detach())
+                # Whoever continues is to run, though this one stands still meanwhile.
+                running = ["-global", "migration.store-global-state=off"]
+                state += ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
+            if boot:
+                state += ["-incoming", f"file:{boot.path / 'qemu'}"]
+            self.command = [
+                *qemu.command(self.qemu_root),
+                "-M",
+                f"{BOARD},{REPEATABLE},memory-backend=mem",
+                "-object",
+                f"memory-backend-file,id=mem,size={size},mem-path=/proc/self/fd/{self.memory},share=on",
+                "-m",
+                str(size >> 20),
+                "-cpu",
+                f"{system['cpu']},cntfrq={frequency}",
+                "-smp",
+                str(system["cores"]),
+                "-accel",
+                # MiB: each vCPU has translations of its own.
+                f"tcg,thread=single,tb-size={min(2048, 192 + 64 * system['cores'])}" + accel,
+                "-rtc",
+                "base=2025-01-01,clock=vm",
+                "-seed",
+                str(run["load"]["seed"]),
+                "-kernel",
+                str(kernel or image / "kernel"),
+                "-initrd",
+                f"/proc/self/fd/{self.initrd}",
+                "-append",
+                g.command_line,
+                "-display",
+                "none",
+                "-nic",
+                "none",
+                "-no-reboot",
+                *([] if interactive else ["-monitor", "none"]),
+                *serial,
+                *state,
+                *devices,
+                "-plugin",
+                plugin,
             ]
-        )
-        # What the guest had printed when its state was kept stays before what it prints.
-        console = f"file,id=console,path=/proc/self/fd/{self.console},append=on"
-        serial = ["-serial", "mon:stdio"] if interactive else ["-chardev", console, "-serial", "chardev:console"]
-        # A state has no memory in it: that is kept and brought back beside it.
-        state = ["-global", "migration.x-ignore-shared=on"]
-        if self.monitor:
-            # QEMU's alone once it runs: its end is our end of file.
-            theirs = self._keep(self.monitor.theirs.detach())
-            # Whoever continues is to run, though this one stands still meanwhile.
-            running = ["-global", "migration.store-global-state=off"]
-            state += ["-chardev", f"socket,id=state,fd={theirs}", "-mon", "chardev=state,mode=control", *running]
-        if boot:
-            state += ["-incoming", f"file:{boot.path / 'qemu'}"]
-        self.command = [
-            *qemu.command(self.qemu_root),
-            "-M",
-            f"{BOARD},{REPEATABLE},memory-backend=mem",
-            "-object",
-            f"memory-backend-file,id=mem,size={size},mem-path=/proc/self/fd/{self.memory},share=on",
-            "-m",
-            str(size >> 20),
-            "-cpu",
-            f"{system['cpu']},cntfrq={frequency}",
-            "-smp",
-            str(system["cores"]),
-            "-accel",
-            # MiB: each vCPU has translations of its own.
-            f"tcg,thread=single,tb-size={min(2048, 192 + 64 * system['cores'])}" + accel,
-            "-rtc",
-            "base=2025-01-01,clock=vm",
-            "-seed",
-            str(run["load"]["seed"]),
-            "-kernel",
-            str(kernel or image / "kernel"),
-            "-initrd",
-            f"/proc/self/fd/{self.initrd}",
-            "-append",
-            g.command_line,
-            "-display",
-            "none",
-            "-nic",
-            "none",
-            "-no-reboot",
-            *([] if interactive else ["-monitor", "none"]),
-            *serial,
-            *state,
-            *devices,
-            "-plugin",
-            plugin,
-        ]
+            undo.pop_all()
 
     def _file(self, path: Path) -> int:
         try:

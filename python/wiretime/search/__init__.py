@@ -15,6 +15,6 @@ from wiretime.search.trials import Length, Steps, Tell, Trial, read, silent
 
 __all__ = [
     "STANDARD_SIZES", "Benchmarks", "Found", "Goal", "Length", "Ratios", "Spread", "Steps", "Tell", "Trial",
-    "benchmarks", "find",
-    "latency", "msb", "ndr_pdr", "over_seeds", "ramp", "rates", "read", "share", "silent", "sizes_of", "waking",
+    "benchmarks", "find", "latency", "msb", "ndr_pdr", "over_seeds", "ramp", "rates", "read", "share", "silent",
+    "sizes_of", "waking",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from wiretime.errors import WiretimeError
@@ -30,6 +31,7 @@ class Package:
     sha256: str
 
 
+@cache
 def _of_apt() -> str | None:
     """Return the address of the Debian archive that this host's apt uses; none where it is no Debian's."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]

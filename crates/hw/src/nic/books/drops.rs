@@ -11,6 +11,7 @@
 //! [`Gem5`] is the state machine of the study that `platforms/gem5-n1-*` reproduce, for comparison: it samples the bits
 //! at each refusal, and what counts depends on the bits at the refusal before.
 
+use crate::nic::notice::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,17 +97,6 @@ struct Episode {
     contender: Option<(DropClass, u32)>,
 }
 
-/// Where a refusal belongs: the queue that stands in the way, and whether the packet was in the FIFO already.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
-    /// The queue; those that the port does not have share the last.
-    pub culprit: u16,
-    /// The packet had been stored, and was dropped alone.
-    pub stored: bool,
-    /// Refusals after which another cause takes over.
-    pub ring: u32,
-}
-
 /// Decides classes and counts transitions.
 #[derive(Debug)]
 pub struct Drops {
@@ -132,8 +122,9 @@ impl Drops {
         }
     }
 
-    /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant.
-    pub fn refuse(&mut self, now: State, sampled: State, place: Place) -> DropClass {
+    /// A packet is refused. `now` is what has held lately, `sampled` what holds at this instant; another cause takes over after
+    /// as many refusals as the ring has descriptors.
+    pub fn refuse(&mut self, now: State, sampled: State, why: &Refusal) -> DropClass {
         self.transitions[self.last.index()][now.index()] += 1;
         self.last = now;
         let gem5 = self.gem5.refuse(sampled);
@@ -142,8 +133,9 @@ impl Drops {
             (true, false) => DropClass::Core,
             (false, false) => DropClass::Dma,
         };
-        let queue = usize::from(place.culprit).min(self.episodes.len() - 1);
-        let ours = self.episodes[queue][usize::from(place.stored)].of(holds, place.ring);
+        // Queues that the port does not have share the last.
+        let queue = usize::from(why.culprit).min(self.episodes.len() - 1);
+        let ours = self.episodes[queue][usize::from(why.stored)].of(holds, why.ring);
         match self.classes {
             DropClasses::Wiretime => ours,
             DropClasses::Gem5 => gem5,
@@ -187,13 +179,13 @@ mod tests {
     const FT: State = State { fifo: true, rx_ring: false, tx_ring: true };
     const FRT: State = State { fifo: true, rx_ring: true, tx_ring: true };
 
-    fn after(ring: u32) -> Place {
-        Place { ring, ..Place::default() }
+    fn after(ring: u32) -> Refusal {
+        Refusal { ring, ..Refusal::default() }
     }
 
     fn classes(judge: DropClasses, sequence: &[State]) -> Vec<DropClass> {
         let mut d = Drops::new(judge, 1);
-        sequence.iter().map(|&s| d.refuse(s, s, after(1024))).collect()
+        sequence.iter().map(|&s| d.refuse(s, s, &after(1024))).collect()
     }
 
     #[test]
@@ -204,9 +196,9 @@ mod tests {
         assert_eq!(classes(ours, &[FRT, FR]), [Tx, Tx]);
         assert_eq!(classes(ours, &[FT]), [Tx], "the ring behind a stalled core is about to fill");
         let mut d = Drops::new(ours, 1);
-        assert_eq!(d.refuse(F, F, after(1024)), Dma);
+        assert_eq!(d.refuse(F, F, &after(1024)), Dma);
         d.drained();
-        assert_eq!(d.refuse(FR, FR, after(1024)), Core, "a new episode");
+        assert_eq!(d.refuse(FR, FR, &after(1024)), Core, "a new episode");
         assert_eq!((d.transitions[0][1], d.transitions[0][3]), (1, 1), "both began from an empty FIFO");
     }
 
@@ -214,9 +206,9 @@ mod tests {
     #[test]
     fn what_lasts_takes_over() {
         let mut d = Drops::new(DropClasses::Wiretime, 1);
-        assert_eq!(d.refuse(FR, FR, after(4)), Core);
-        assert_eq!([FRT, FRT, FRT, FR, FRT].map(|s| d.refuse(s, s, after(4))), [Core; 5], "not in a row");
-        assert_eq!([FRT, FRT, FRT, FR].map(|s| d.refuse(s, s, after(4))), [Core, Core, Tx, Tx]);
+        assert_eq!(d.refuse(FR, FR, &after(4)), Core);
+        assert_eq!([FRT, FRT, FRT, FR, FRT].map(|s| d.refuse(s, s, &after(4))), [Core; 5], "not in a row");
+        assert_eq!([FRT, FRT, FRT, FR].map(|s| d.refuse(s, s, &after(4))), [Core, Core, Tx, Tx]);
     }
 
     /// One queue's core is slow, and its packets are dropped alone; the link is too slow for all others.
@@ -225,9 +217,9 @@ mod tests {
         const R: State = State { fifo: false, rx_ring: true, tx_ring: false };
         let mut d = Drops::new(DropClasses::Wiretime, 8);
         for i in 0..100 {
-            let alone = Place { culprit: 0, stored: true, ring: 1024 };
-            let link = Place { culprit: i % 8, stored: false, ring: 1024 };
-            assert_eq!((d.refuse(R, R, alone), d.refuse(F, F, link)), (Core, Dma));
+            let alone = Refusal { stored: true, ..after(1024) };
+            let link = Refusal { culprit: i % 8, ..after(1024) };
+            assert_eq!((d.refuse(R, R, &alone), d.refuse(F, F, &link)), (Core, Dma));
         }
     }
 
@@ -245,7 +237,7 @@ mod tests {
     fn transitions_count_every_refusal() {
         let mut d = Drops::new(DropClasses::Wiretime, 1);
         for s in [F, F, FR, FRT, F] {
-            d.refuse(s, s, after(1024));
+            d.refuse(s, s, &after(1024));
         }
         assert_eq!(d.transitions.iter().flatten().sum::<u64>(), 5);
         assert_eq!((d.transitions[1][1], d.transitions[1][3], d.transitions[3][7], d.transitions[7][1]), (1, 1, 1, 1));

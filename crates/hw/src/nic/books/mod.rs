@@ -24,7 +24,7 @@ pub use timeline::Record;
 use super::notice::{Notice, Refusal};
 use crate::wire::{Latencies, Packet, Passage, Sink};
 use driver::Seen;
-use drops::{DropClass, Place, State};
+use drops::{DropClass, State};
 use journeys::{Journeys, Point};
 use ledger::is_answer;
 use timeline::What;
@@ -313,8 +313,7 @@ impl Books {
         let now = State { fifo: why.fifo, rx_ring: why.starved, tx_ring };
         // The published machine asks for as many descriptors outstanding as the ring has, which cannot be.
         let sampled = State { fifo: why.fifo, rx_ring: why.empty, tx_ring: false };
-        let place = Place { culprit: why.culprit, stored: why.stored, ring: why.ring };
-        let class = book.drops.refuse(now, sampled, place);
+        let class = book.drops.refuse(now, sampled, &why);
         book.out_of_buffer += u64::from(why.stored || why.starved);
         let name = book.queue(queue).dropped(class);
         book.last_drop = t;
