@@ -150,7 +150,8 @@ impl DmaWrites {
             let from = w.bytes - self.forgotten;
             self.refused += u64::from(!memory.write(w.address, &self.bytes[from..from + w.length]));
             count += 1;
-            late += t - w.visible;
+            // At the end of time all is there, and late beyond counting.
+            late = late.saturating_add(t - w.visible);
         }
         while self.queue.front().is_some_and(|w| w.done && w.visible <= t) {
             self.queue.pop_front();
