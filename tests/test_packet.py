@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import WIRETIME, balanced, wiretime
+from test_load import pcap, udp
 from wiretime import modelling, paths, runs, software
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
@@ -235,3 +236,13 @@ def test_a_models_parts_are_what_was_measured() -> None:
         Request(app="qdmafwd", nic="qdma"), {**costs, "line": 0.0}, modelling.HALVES, 43, "a test"
     )
     assert halves["cycles"]["receive"] == halves["cycles"]["send"] == 45.0 and halves["cycles"]["work"] == 0.0
+
+
+def test_frames_of_a_trace_come_through_or_are_refused(tmp_path: Path) -> None:
+    """How long they may be the trace decides, and not what a generator would send."""
+    trace = pcap(tmp_path / "long.pcap", [(n * 1000, udp(n, 1996)) for n in range(200)])
+    args = (*PACKET, "--nic", "connectx-6dx", "--replay", str(trace))
+    result = balanced(tmp_path / "a", "testpmd", *args)
+    assert (result["cohort"]["offered"], result["cohort"]["forwarded"]) == (200, 200)
+    done = wiretime("run", "testpmd", *args, "--app-args=--buffer=1024")
+    assert done.returncode == 2 and "a packet of 1996 B has to fit into one buffer here" in done.stderr

@@ -81,6 +81,8 @@ PROGRAMS: Mapping[str, Mapping[str, Any]] = {
 # What programs do before they send: l3fwd (24.11, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
 # that wait, and sends 16 and more that come at once by themselves.
 AT_ONCE: Mapping[str, Any] = {"gather": 0, "straight": 0, "drain": "0ns"}
+# How they hand out queues, unless in turn.
+SPREAD = {"testpmd": "streams", "l3fwd": "queues"}
 GATHERING: Mapping[str, Mapping[str, Any]] = {"l3fwd": {"gather": 512, "straight": 16, "drain": "100us"}}
 # Waits that the model's own accesses bring back.
 MEMORY = ("l2_hit", "llc_hit", "snoop", "dram", "store_queue_full")
@@ -228,6 +230,7 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
         "touches": {"window": window, **PROGRAMS[request.app], **touches},
         "policy": {
             "program": "forward",
+            "spread": SPREAD.get(request.app, "pairs"),
             "burst": 32,
             "receive_ring": ring,
             "transmit_ring": ring,

@@ -159,7 +159,7 @@ def check(r: Request) -> Checked:
     platform = machine(r)
     if not 0 <= r.seed < 2**32:
         raise WiretimeError(f"--seed {r.seed}: allowed are 0 to {2**32 - 1}")
-    queues = apps.queues(app, platform, r.queues)
+    queues = apps.queues(app, platform, r.queues, modelled=r.engine == software.PACKET)
     asked, trace, warm_up, duration, far_end = offered.of(r, app, platform, queues)
     if far_end != "none" and (ports := platforms.ports(platform)) != 1:
         raise WiretimeError(f"--ports {ports}: one, with what is outside at its other end")
@@ -219,7 +219,8 @@ def check(r: Request) -> Checked:
         "role": command.role,
         "far": far_end,
         "mac": mac_of(GUEST_HOST),
-        "start_at": "sending" if sends else app.start_at,
+        # A kernel's own frames are no sign of a program: it says itself when it is ready.
+        "start_at": "sending" if sends and not app.kernel else app.start_at,
         "timing": "full",
         "host_speed": False,
         "mapped_doorbells": True,

@@ -509,11 +509,12 @@ impl Experiment {
         if length == Ps::ZERO || t < from || !self.pipelines.is_empty() {
             return;
         }
-        if t >= from + length {
+        // However short, it has a window of the simulation.
+        if d.machine.cores.iter().all(|c| c.stages.is_none()) {
+            d.machine.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
+        } else if t >= from + length {
             let taken = d.machine.cores.iter_mut().enumerate().filter_map(|(i, c)| Some((i, *c.stages.take()?)));
             self.pipelines = taken.collect();
-        } else if d.machine.cores.iter().all(|c| c.stages.is_none()) {
-            d.machine.cores.iter_mut().for_each(|c| c.stages = Some(Box::default()));
         }
     }
 
@@ -531,10 +532,7 @@ impl Experiment {
     /// Whether the program has sent anything.
     fn has_sent<H: Hold>(&self, d: &Driven<'_, H>) -> bool {
         let nics = d.machine.nics.nics();
-        let in_kernel = self.settings.processor_time;
-        let sends = |(port, s): (usize, &Slot<_>)| {
-            (in_kernel || s.nic.program_sends()) && nics.stats(port, 1).transmit.frames > 0
-        };
+        let sends = |(port, s): (usize, &Slot<_>)| s.nic.program_sends() && nics.stats(port, 1).transmit.frames > 0;
         nics.slots.iter().enumerate().any(sends)
     }
 

@@ -134,12 +134,44 @@ pub enum Mode {
     Send,
 }
 
+/// Which core has which queues, of each port as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Queues of the same number, of all ports, go to the same core, numbers in turn (l3fwd).
+    Queues,
+    /// Queues are handed out in turn, port after port (programs of ours).
+    Pairs,
+    /// First queues of all ports, then second ones: each core gets as many that follow each other (testpmd).
+    Streams,
+}
+
+impl Spread {
+    /// The core that has a port's queue, of so many ports and queues, among so many cores.
+    #[must_use]
+    pub fn core(self, (port, queue): (usize, usize), (ports, queues): (usize, usize), cores: usize) -> usize {
+        match self {
+            Self::Queues => queue % cores,
+            Self::Pairs => (port * queues + queue) % cores,
+            Self::Streams => {
+                let (stream, cores) = (queue * ports + port, cores.min(ports * queues));
+                let (each, more) = (ports * queues / cores, ports * queues % cores);
+                // The last ones get one more.
+                let few = (cores - more) * each;
+                stream.checked_sub(few).map_or(stream / each, |behind| cores - more + behind / (each + 1))
+            }
+        }
+    }
+}
+
 /// Rules of program and driver.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// What the program is for.
     pub program: Mode,
+    /// Which core has which queues.
+    pub spread: Spread,
     /// Packets that the program asks for.
     #[schemars(range(min = 1, max = 4096), extend("unit" = "packets"))]
     pub burst: u32,
@@ -329,5 +361,31 @@ impl CostModel {
         }
         self.qdma.iter().try_for_each(QdmaDriver::check)?;
         self.connectx.iter().try_for_each(ConnectxDriver::check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By core: which of two ports' three queues it has.
+    fn spread(how: Spread, cores: usize) -> Vec<Vec<(usize, usize)>> {
+        let mut found = vec![Vec::new(); cores];
+        for (port, queue) in (0..2).flat_map(|port| (0..3).map(move |queue| (port, queue))) {
+            found[how.core((port, queue), (2, 3), cores)].push((port, queue));
+        }
+        found
+    }
+
+    #[test]
+    fn queues_are_handed_out_as_each_program_does() {
+        assert_eq!(spread(Spread::Queues, 2), [vec![(0, 0), (0, 2), (1, 0), (1, 2)], vec![(0, 1), (1, 1)]]);
+        assert_eq!(spread(Spread::Pairs, 2), [[(0, 0), (0, 2), (1, 1)], [(0, 1), (1, 0), (1, 2)]]);
+        assert_eq!(spread(Spread::Streams, 2), [[(0, 0), (0, 1), (1, 0)], [(0, 2), (1, 1), (1, 2)]]);
+        assert_eq!(
+            spread(Spread::Streams, 4),
+            [vec![(0, 0)], vec![(1, 0)], vec![(0, 1), (1, 1)], vec![(0, 2), (1, 2)]]
+        );
+        assert_eq!(spread(Spread::Streams, 8)[..6], [[(0, 0)], [(1, 0)], [(0, 1)], [(1, 1)], [(0, 2)], [(1, 2)]]);
     }
 }

@@ -12,7 +12,8 @@ use serde_json::{json, Value};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use wiretime_base::Invalid;
+use std::path::Path;
+use wiretime_base::{Invalid, Ps};
 use wiretime_capture::Trace;
 use wiretime_experiment::{Channel, Driven, Executed, Experiment, Program, Role, RunSettings, Times};
 use wiretime_hw::machine::{Machine, Nics, Slot};
@@ -61,6 +62,18 @@ fn buffers(model: &CostModel) -> u32 {
     p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
 }
 
+/// Bytes of the shortest and the longest frame that come.
+fn frames(s: &RunSettings) -> Result<(u32, u32), Invalid> {
+    let Some(path) = &s.trace_file else { return Ok(s.load.sizes.range()) };
+    let trace = wiretime_capture::summary(open(path)?);
+    let bytes = |length: u64| u32::try_from(length).unwrap_or(u32::MAX);
+    Ok((bytes(trace.shortest), bytes(trace.longest)))
+}
+
+fn open(path: &Path) -> Result<File, Invalid> {
+    File::open(path).map_err(|e| Invalid::new("trace_file", path.display(), format!("cannot be opened: {e}")))
+}
+
 fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Invalid> {
     let mut slots = Vec::new();
     for port in p.ports() {
@@ -71,9 +84,7 @@ fn host(p: &Platform, s: &RunSettings, memory: &HostMemory) -> Result<Host, Inva
         let pages = LocalPages::new(shared_pages(port.nic.interface).range);
         let mut nic = devices::port(p, index, (mac, pages), cable);
         if let Some(path) = &s.trace_file {
-            let file = File::open(path)
-                .map_err(|e| Invalid::new("trace_file", path.display(), format!("cannot be opened: {e}")))?;
-            nic.cable_mut().set_source(Box::new(Trace::new(file)));
+            nic.cable_mut().set_source(Box::new(Trace::new(open(path)?)));
         }
         slots.push(Slot::new(p, &port, nic, memory.clone()));
     }
@@ -103,11 +114,12 @@ impl PacketRun {
         let (p, model) = (&c.platform, c.model);
         let cores = p.system.cores as usize;
         let queues = c.run.queues.max(1) as u16;
-        // Queue n of a port is core n's, of those behind the first, which keeps house.
+        // The first core keeps house.
         let working = cores.saturating_sub(1).max(1);
         let first = cores - working.min(cores);
+        let ports = p.link.len();
         let pairs: Vec<(usize, u16)> =
-            (0..p.link.len()).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
+            (0..ports).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
         let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers(&model));
         // An odd number of pages: rings are aligned as devices want them, and queues that go in step do not meet in the
         // same banks of memory, as they would were they a power of two apart.
@@ -121,12 +133,14 @@ impl PacketRun {
         let experiment = Experiment::new(p, &c.run, capture, None)?;
         // The device adds the check sequence, where a wire has one.
         let stripped = if model.interface == driver::name(Interface::Qdma) { 0 } else { FCS };
-        let (shortest, longest) = c.run.load.sizes.range();
+        let (shortest, longest) = frames(&c.run)?;
         let bytes = shortest.saturating_sub(stripped).max(1);
         let mut all = Vec::new();
         for core in 0..working.min(pairs.len()) {
             let mut drivers = Vec::new();
-            let mine = pairs.iter().enumerate().filter(|(_, (_, queue))| usize::from(*queue) % working == core);
+            let spread = model.policy.spread;
+            let core_of = |pair: &(usize, u16)| spread.core((pair.0, pair.1.into()), (ports, queues.into()), working);
+            let mine = pairs.iter().enumerate().filter(|(_, pair)| core_of(pair) == core);
             for (n, &(port, queue)) in mine {
                 let interface = p.port(port).nic.interface;
                 let its = driver::name(interface);
@@ -142,6 +156,7 @@ impl PacketRun {
                 all.push(PollCore::new(cpu, drivers, bytes));
             }
         }
+        let mut now = Ps::ZERO;
         for port in p.ports() {
             let its: Vec<_> = pairs
                 .iter()
@@ -150,7 +165,7 @@ impl PacketRun {
                 .map(|(n, pair)| (pair.1, arena(n)))
                 .collect();
             let at = (port.nic.interface, port.index);
-            driver::set_up(at, (&mut host, &memory), &its, &model, longest.saturating_sub(stripped))?;
+            driver::set_up(at, (&mut host, &memory, &mut now), &its, &model, longest.saturating_sub(stripped))?;
         }
         Ok(Self {
             host,

@@ -57,6 +57,8 @@ pub struct PollCore {
     lanes: Vec<Lane>,
     next: usize,
     phase: Phase,
+    /// When its turn began.
+    began: u64,
     /// What has been received in this turn, and what is sent.
     burst: Vec<Buffer>,
     out: Vec<Buffer>,
@@ -111,6 +113,7 @@ impl PollCore {
             lanes: pairs.into_iter().map(lane).collect(),
             next: 0,
             phase: Phase::Look,
+            began: 0,
             burst: Vec::with_capacity(512),
             out: Vec::with_capacity(512),
             idle: Idle::default(),
@@ -128,8 +131,10 @@ impl PollCore {
 
     /// The next thing that it does: a look, a packet's part of the loop.
     pub fn step(&mut self, host: &mut Host, memory: &HostMemory, model: &CostModel) {
-        let Self { cpu, lanes, next, phase, burst, out, bytes, .. } = self;
-        let began = cpu.now();
+        let Self { cpu, lanes, next, phase, burst, out, bytes, began, .. } = self;
+        if *phase == Phase::Look {
+            *began = cpu.now();
+        }
         let policy = &model.policy;
         let lane = &mut lanes[*next];
         if *phase == Phase::Look && lane.drains(policy) <= cpu.time() {
@@ -150,7 +155,7 @@ impl PollCore {
                 *phase = Phase::Send(0, 0);
                 if out.is_empty() {
                     w.cpu.spend(model.cycles.empty_poll);
-                    self.turn_ends(began, true, host);
+                    self.turn_ends(true, host);
                 } else {
                     w.cpu.spend(model.cycles.turn);
                 }
@@ -171,7 +176,7 @@ impl PollCore {
                 *phase = Phase::Work(0);
                 if taken == 0 {
                     w.cpu.spend(model.cycles.empty_poll);
-                    self.turn_ends(began, true, host);
+                    self.turn_ends(true, host);
                 }
             }
             Phase::Work(at) if at < burst.len() => {
@@ -187,7 +192,7 @@ impl PollCore {
             }
             Phase::Work(_) if policy.program == Mode::Receive => {
                 burst.iter().for_each(|b| w.release(b.number));
-                self.turn_ends(began, false, host);
+                self.turn_ends(false, host);
             }
             Phase::Work(_) => {
                 w.cpu.spend(model.cycles.turn_by_part()[2]);
@@ -210,7 +215,7 @@ impl PollCore {
                 match policy.on_full {
                     OnFull::Drop => {
                         out[at..].iter().for_each(|b| w.pool.give(b.number));
-                        self.turn_ends(began, false, host);
+                        self.turn_ends(false, host);
                     }
                     OnFull::Wait => {
                         w.cpu.spend(model.cycles.empty_poll);
@@ -221,19 +226,19 @@ impl PollCore {
             }
             Phase::Send(_, sent) => {
                 driver.end_transmit(w, sent);
-                self.turn_ends(began, false, host);
+                self.turn_ends(false, host);
             }
         }
     }
 
     /// The turn of a queue is over; `empty`: nothing had come.
-    fn turn_ends(&mut self, began: u64, empty: bool, host: &Host) {
-        let Self { cpu, lanes, next, phase, burst, out, idle, .. } = self;
+    fn turn_ends(&mut self, empty: bool, host: &Host) {
+        let Self { cpu, lanes, next, phase, burst, out, idle, began, .. } = self;
         burst.clear();
         out.clear();
         *phase = Phase::Look;
         *next = (*next + 1) % lanes.len();
-        if cpu.now() == began {
+        if cpu.now() == *began {
             cpu.spend(1.0); // time passes in every turn
         }
         if !empty {

@@ -51,7 +51,11 @@ pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
     if running == e.turns.turn && !e.turns.held() && v.local < e.turns.window_end {
         let now = clock::published();
         if v.local < now {
-            v.local = now; // it was idle
+            // It was idle. Before anything is timed nobody asks what it did.
+            if e.run.experiment.full_timing() {
+                e.run.core_times[running].sleeps(v.local, now);
+            }
+            v.local = now;
         }
         if e.run.may_repeat() && !block.quick.is_empty() {
             repeat::at_block(e, running, block);

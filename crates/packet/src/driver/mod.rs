@@ -8,7 +8,7 @@ use crate::cost::CostModel;
 use crate::cpu::{Cpu, Host};
 use crate::memory::HostMemory;
 use crate::pool::Pool;
-use wiretime_base::Invalid;
+use wiretime_base::{Invalid, Ps};
 use wiretime_hw::params::Interface;
 
 /// A buffer of a packet in software's hands.
@@ -206,13 +206,13 @@ pub fn name(interface: Interface) -> String {
     serde_json::to_value(its).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// What a driver does once for its device, which gets frames of so many bytes at most (as far as that is known).
+/// What a driver does once for its device, which gets frames of so many bytes at most; `now` moves on as it does.
 ///
 /// # Errors
 /// Where the device cannot be what the model asks for.
 pub fn set_up(
     (interface, port): (Interface, usize),
-    (host, memory): (&mut Host, &HostMemory),
+    (host, memory, now): (&mut Host, &HostMemory, &mut Ps),
     queues: &[(u16, Arena)],
     model: &CostModel,
     longest: u32,
@@ -221,6 +221,8 @@ pub fn set_up(
         Interface::I8254x => intel::set_up(intel::Family::I8254x, host, port, queues, model),
         Interface::I82599 => intel::set_up(intel::Family::I82599, host, port, queues, model),
         Interface::Qdma => qdma::set_up(host, port, queues, (model, longest)),
-        Interface::Connectx6Dx | Interface::Connectx7 => mlx5::set_up(host, memory, port, queues, (model, longest)),
+        Interface::Connectx6Dx | Interface::Connectx7 => {
+            mlx5::set_up((host, memory, now), port, queues, (model, longest))
+        }
     }
 }

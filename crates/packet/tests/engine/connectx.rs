@@ -152,3 +152,21 @@ fn what_makes_no_sense_is_refused_by_name() {
     let long = load("10Gbps", 4000, 1);
     assert!(run(&p, &long, &model()).unwrap_err().contains("has to fit into one buffer"));
 }
+
+/// Ports are set up one after the other, each by commands of its own; testpmd has each port's queue on a core of its own.
+#[test]
+fn two_ports_forward_both() {
+    let mut p = platform("grace", 2);
+    p.nic[0].ports = 2;
+    p.link.resize(2, p.link[0].clone());
+    let result = run(&p, &load("10Gbps", 64, 1), &model()).unwrap();
+    for port in result["ports"].as_array().unwrap() {
+        let cohort = &port["cohort"];
+        assert!(cohort["offered"].as_u64().unwrap() > 1000 && cohort["filtered"] == 0, "{cohort}");
+        assert_eq!(cohort["offered"], cohort["forwarded"]);
+    }
+    let cores = result["statistics"]["cores"].as_array().unwrap().clone();
+    let loads: Vec<u64> = cores.iter().map(|c| c["caches"]["l1_dcache_loads"].as_u64().unwrap()).collect();
+    let busy = loads.iter().filter(|&&n| n > 5000).count();
+    assert_eq!(busy, 2, "{loads:?}");
+}

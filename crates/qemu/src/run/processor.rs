@@ -45,12 +45,7 @@ impl CoreTime {
 /// Looks at what vCPU `index` is about to do, if it is time.
 #[inline]
 pub fn look(e: &mut Engine, index: usize) {
-    let v = &e.vcpus[index];
-    let a = &mut e.run.core_times[index];
-    if v.local != v.timed_local {
-        a.sleeps(v.timed_local, v.local);
-    }
-    if v.local >= a.next {
+    if e.vcpus[index].local >= e.run.core_times[index].next {
         sample(e, index);
     }
 }

@@ -58,7 +58,8 @@ struct Firmware<'a> {
     port: usize,
     /// Of the first queue: where commands are.
     at: u64,
-    now: Ps,
+    /// Devices have got so far: ports are set up one after the other.
+    now: &'a mut Ps,
 }
 
 impl Firmware<'_> {
@@ -90,15 +91,17 @@ impl Firmware<'_> {
         }
         self.memory.put(entry_at, &entry);
         self.write(COMMAND, 1);
-        self.now += Ps(1);
-        self.host.advance(self.now, false);
+        *self.now += Ps(1);
+        self.host.advance(*self.now, false);
         // It waits for the answer before anything else: what has been written is there.
         let slot = &mut self.host.nics.borrow_mut().slots[self.port];
         slot.nic.writes().apply(Ps::MAX, &mut slot.guest);
         let answer: [u8; 16] = self.memory.bytes(entry_at + 0x20);
-        if answer[0] != 0 {
+        let [owned] = self.memory.bytes(entry_at + 0x3f);
+        if owned & 1 != 0 || answer[0] != 0 {
             let which = format!("{:#06x}", u16::from_be_bytes([input[0], input[1]]));
-            return Err(Invalid::new("nic", which, format!("a command ended with status {}", answer[0])));
+            let why = if owned & 1 != 0 { "is not done".into() } else { format!("ended with status {}", answer[0]) };
+            return Err(Invalid::new("nic", which, format!("a command {why}")));
         }
         Ok(u32::from_be_bytes([0, answer[9], answer[10], answer[11]]))
     }
@@ -213,8 +216,7 @@ enum Requests {
 /// # Errors
 /// Where the device has no such rings, or packets are too long for a buffer.
 pub fn set_up(
-    host: &mut Host,
-    memory: &HostMemory,
+    (host, memory, now): (&mut Host, &HostMemory, &mut Ps),
     port: usize,
     queues: &[(u16, Arena)],
     (model, longest): (&CostModel, u32),
@@ -241,7 +243,7 @@ pub fn set_up(
         ));
     }
     let Some(&(_, first)) = queues.first() else { return Ok(()) };
-    let mut f = Firmware { host, memory, port, at: first.ring(4), now: Ps::ZERO };
+    let mut f = Firmware { host, memory, port, at: first.ring(4), now };
     f.start();
     f.admit(longest)?;
     // All physical memory; its low byte is 0.
