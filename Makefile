@@ -6,8 +6,8 @@ run:
 test:
 	./test
 bench: setup
-	cargo run --quiet --release --package wiretime-hw --example core_speed
-	.venv/bin/python -m wiretime.bench
+	. ./scripts/prepare.sh; use_rust_beside; \
+	cargo run --quiet --release --package wiretime-hw --example core_speed && .venv/bin/python -m wiretime.bench
 # Each target for HOURS.
 HOURS = 1
 fuzz: setup

@@ -8,6 +8,8 @@
 # Inputs that reach something new are collected in target/fuzz/corpus; one that fails is fuzz/artifacts/TARGET-... .
 set -eu
 cd "$(dirname "$0")/.."
+. ./scripts/prepare.sh
+use_rust_beside
 what=$1
 shift
 [ $# -gt 0 ] || set -- e1000 ixgbe qdma connectx trace frames configuration

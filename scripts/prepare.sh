@@ -47,10 +47,8 @@ rust_packages() {
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
-    elif have sudo; then
-        sudo "$@"
     else
-        fail "needs root or sudo for: $*"
+        sudo "$@"
     fi
 }
 
@@ -62,7 +60,6 @@ missing_packages() {
         # An export (wiretime setup --export) has what the others would make.
         return
     fi
-    have gcc || echo gcc libc6-dev
     have mmdebstrap || echo mmdebstrap
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
     have make || echo make
@@ -74,8 +71,14 @@ missing_packages() {
         have tshark || echo tshark
         have g++ || echo g++
         have dpkg-source || echo dpkg-dev
-        { have chromium && have chromedriver; } || echo chromium chromium-driver
+        # Ubuntu's is a snap: there the tests in a browser are skipped.
+        { have chromium && have chromedriver; } || grep -q '^ID=ubuntu' /etc/os-release || echo chromium chromium-driver
     fi
+    # A release (wiretime setup --release) has what is compiled for this machine.
+    if [ -e bundle/_native.abi3.so ] && [ "${1:-}" != test ]; then
+        return
+    fi
+    have gcc || echo gcc libc6-dev
     if ! rust_is_new_enough; then
         rust_packages
     elif [ "${1:-}" = test ]; then
@@ -88,6 +91,7 @@ system_packages() {
     use_rust_beside
     [ -n "$(missing_packages "$@")" ] || return 0
     have apt-get || fail "this is no Debian; install by hand:" $(missing_packages "$@")
+    [ "$(id -u)" -eq 0 ] || have sudo || fail "needs root or sudo, or somebody who installs:" $(missing_packages "$@")
     as_root apt-get update -qq ||
         fail "apt-get update failed: is the package archive reachable? Missing here:" $(missing_packages "$@")
     # Asked again: what the archive offers was not known before.
@@ -97,7 +101,7 @@ system_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $list >/dev/null ||
         fail "apt-get install failed: $list"
     use_rust_beside
-    [ -d bundle/cache ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
+    [ -e bundle/_native.abi3.so ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
 }
 
 python_environment() {
@@ -109,7 +113,8 @@ python_environment() {
         size=nothing
         offline="--no-index --find-links bundle/wheels"
     fi
-    key=$(cat requirements.lock | sha256sum | cut -c1-16)
+    # An environment holds its own path and Python: neither moved nor copied, nor under another Python, it works.
+    key=$({ cat requirements.lock; pwd -P; python3 -V; } | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.requirements-$key" ]; then
         say "making the Python environment ($size to fetch)"
         rm -rf .venv
@@ -138,14 +143,28 @@ python_environment() {
 
 # The extension is a release's: the package is where it is unpacked.
 bundled_extension() {
-    cp bundle/_native.abi3.so python/wiretime/
+    # Replaced, not overwritten: processes that run have it mapped.
+    if ! cmp -s bundle/_native.abi3.so python/wiretime/_native.abi3.so; then
+        cp bundle/_native.abi3.so python/wiretime/.native.new
+        mv python/wiretime/.native.new python/wiretime/_native.abi3.so
+    fi
+    [ ! -e .venv/bin/.wiretime ] || return 0
     echo "$PWD/python" >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/wiretime.pth"
     # Guarded: processes that it starts read it again.
     printf '#!%s\nfrom wiretime.__main__ import main\nif __name__ == "__main__":\n    main()\n' "$PWD/.venv/bin/python" >.venv/bin/wiretime
     chmod +x .venv/bin/wiretime
+    touch .venv/bin/.wiretime
 }
 
 prepare() {
+    [ "$(uname -m)" = x86_64 ] || fail "needs an amd64 host, this is $(uname -m)"
+    case "$PWD" in
+        *[[:space:]]*) fail "a path with a blank in it, which make and pkg-config cannot take: $PWD" ;;
+    esac
     system_packages "$@"
-    python_environment
+    # One at a time: two would remove each other's environment.
+    (
+        flock 9
+        python_environment
+    ) 9<scripts/prepare.sh
 }

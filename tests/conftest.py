@@ -97,7 +97,8 @@ def browser() -> Iterator[webdriver.Chrome]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert program and driver, "./test installs chromium and its driver"
+    if not (program and driver):
+        pytest.skip("no chromium and its driver, which ./test installs on Debian (Ubuntu's is a snap)")
     options.binary_location = program
     with webdriver.Chrome(options, webdriver.ChromeService(driver)) as running:
         yield running

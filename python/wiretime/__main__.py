@@ -9,8 +9,8 @@ import sys
 from wiretime.errors import BuildError, GuestError, WiretimeError
 
 INTERRUPTED = 130
-# Of a disk that takes nothing more: said in one line wherever it comes up.
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# Of a disk that takes nothing more, or nothing of this user: said in one line wherever it comes up.
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def main() -> None:

@@ -237,7 +237,10 @@ def limit() -> int:
 def _remove(path: Path) -> bool:
     """Remove a state, and its lock, unless somebody uses it."""
     name = folder() / f"{path.name}.lock"
-    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except PermissionError:
+        return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)

@@ -10,28 +10,51 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
-from wiretime.setup import bundle
-from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE
-from wiretime.setup.parts import PARTS, QEMU
+from wiretime.setup import bundle, debian, rust
+from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE, HEADERS, HEADERS_PACKAGE
+from wiretime.setup.parts import GUEST, PARTS, QEMU, Part
 from wiretime.setup.qemu import version
 
-TOOLS = {
-    "mmdebstrap": "mmdebstrap",
-    "cpio": "cpio",
-    COMPILER: COMPILER_PACKAGE,
-    "cargo": "cargo-web (or cargo)",
-    "cc": "gcc",
-}
+# By what needs them: every run, the fetching of parts, the building of the guest's programs.
+RUNS = {"cpio": "cpio"}
+FETCHES = {"mmdebstrap": "mmdebstrap", debian.KEYRING: "debian-archive-keyring"}
+BUILDS = {"make": "make", "pkg-config": "pkgconf", COMPILER: COMPILER_PACKAGE, HEADERS: HEADERS_PACKAGE}
 MEMORY_GIB = 3
 DISK_GIB = 3
 
 
+def _there(part: Part) -> bool:
+    try:
+        part.folder()
+    except WiretimeError:
+        return False
+    return True
+
+
+def _tools() -> Iterator[tuple[str, bool, str]]:
+    """Check programs; what only set-up needs counts where something is left to be made."""
+    needs = [(RUNS, True), (FETCHES, not all(map(_there, PARTS))), (BUILDS, not _there(GUEST))]
+    for tool, package, needed in (
+        (tool, package, needed) for group, needed in needs for tool, package in group.items()
+    ):
+        found = (tool if os.path.exists(tool) else None) if os.path.isabs(tool) else shutil.which(tool)  # noqa: PTH110, PTH117
+        if found or needed:
+            yield tool, found is not None, found or f"missing: apt-get install {package}"
+    if bundle.has_engine():
+        return
+    needed = not paths.engine().is_file()
+    try:
+        found = shutil.which("cargo", path=rust.search_path())
+        yield "cargo", True, str(found)
+    except WiretimeError as e:
+        if needed:
+            yield "cargo", False, str(e)
+    if (found := shutil.which("cc")) or needed:
+        yield "cc", found is not None, found or "missing: apt-get install gcc libc6-dev"
+
+
 def _checks() -> Iterator[tuple[str, bool, str]]:
-    for tool, package in TOOLS.items():
-        if tool == "cargo" and bundle.has_engine():
-            continue
-        found = shutil.which(tool)
-        yield tool, found is not None, found or f"missing: apt-get install {package}"
+    yield from _tools()
     for part in PARTS:
         try:
             yield part.what, True, str(part.folder())

@@ -64,8 +64,8 @@ def _libraries(dpdk: str) -> set[str]:
     return {Path(name).name for name in builds.links(dpdk)}
 
 
-def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
-    """Return the queues that a run uses, where the NIC and the application have them."""
+def queues(app: App, platform: Mapping[str, Any], wanted: int, *, modelled: bool = False) -> int:
+    """Return the queues that a run uses, where the NIC has them, and the application unless it is a model."""
     interface = min(platforms.interfaces(platform), key=lambda name: QUEUES[name])
     have = QUEUES[interface]
     if interface == "qdma":
@@ -77,6 +77,8 @@ def queues(app: App, platform: Mapping[str, Any], wanted: int) -> int:
         raise WiretimeError(f"--queues {wanted}: the {interface} has {have} receive queue{'s'[: have > 1]}{other}")
     if wanted > 1 and not app.queues:
         raise WiretimeError(f"--queues {wanted}: {app.name} takes no number of queues")
+    if wanted > app.queues_most and not modelled:
+        raise WiretimeError(f"--queues {wanted}: {app.name} takes {app.queues_most} at most")
     return wanted
 
 

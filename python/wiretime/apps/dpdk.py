@@ -161,6 +161,7 @@ def _own(name: str, summary: str, stresses: str, options: Options = (), **more: 
         line=line,
         archives=("dpdk", "apps"),
         queues=True,
+        queues_most=64,
         stop="signal",
         options=(*options, *COMMON),
         **{"memory": buffers_mib, "says": STATISTICS, **more},
@@ -198,18 +199,32 @@ RXPTX = _own(
     ),
 )
 
-# Its default: 65536 items of 2 KiB, those being replaced, and the table.
-ITEMS_MIB = 2 * ceil((65_536 + 4 * 4096) * (2048 + 192) / (1 << 21)) + 32
+ITEMS, ITEM_SIZE = 65_536, 2048
+
+
+def _items_mib(s: Setup) -> int:
+    """Return what the store takes: its items, those being replaced, and the table."""
+
+    def number(option: str, default: int) -> int:
+        text = value_of(s.extra, option) or ""
+        # What is no number the program refuses itself.
+        return int(text) if text.isdecimal() else default
+
+    items = number("--items", ITEMS)
+    return 2 * ceil((items + 4 * 4096) * (number("--item-size", ITEM_SIZE) + 192) / (1 << 21)) + 32 * ceil(
+        items / ITEMS
+    )
+
 
 MEMCACHED_DPDK = _own(
     "memcached_dpdk",
     "a key-value store that speaks memcached's UDP protocol; values are sent without copying",
     "the core and caches: hashing, comparing, chained buffers",
     (
-        ("--items=N", "items that fit (65536)"),
-        ("--item-size=B", "longest answer of one key (2048)"),
+        ("--items=N", f"items that fit ({ITEMS})"),
+        ("--item-size=B", f"longest answer of one key ({ITEM_SIZE})"),
     ),
-    memory=lambda s: buffers_mib(s) + ITEMS_MIB,
+    memory=lambda s: buffers_mib(s) + _items_mib(s),
     role=lambda _: ANSWERS,
     traffic="memcached",
     rate="1Mpps",

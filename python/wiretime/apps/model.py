@@ -172,6 +172,8 @@ class App:
     # Its program is that of a Debian package of its name, unchanged: another build of it may run instead.
     packaged: bool = False
     queues: bool = False
+    # How many it takes at most, whatever the NIC has.
+    queues_most: int = 2048
     # Whether packets of each port are for a network of their own, so that it can send them on by another.
     routes_between_ports: bool = False
     # What is offered unless somebody says otherwise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
         raise unknown("role", own.role, ROLES)
     if not 0 <= own.hugepages_mib <= HUGEPAGES_MAX:
         raise WiretimeError(f"--hugepages {own.hugepages_mib}: allowed are 0 to {HUGEPAGES_MAX} MiB")
-    start = f"LD_LIBRARY_PATH=/{TARGET} /{TARGET}/{program.name}"
+    start = f"LD_LIBRARY_PATH=/{TARGET} {shlex.quote(f'/{TARGET}/{program.name}')}"
 
     def line(s: Setup) -> str:
         # Its arguments follow; "{eal}" among them stands for cores and memory channels.

@@ -17,6 +17,8 @@ COMPILER = f"{TRIPLE}-gcc"
 # As meson names the processor's family, and the least of its architecture.
 FAMILY, LEAST = "aarch64", "armv8-a"
 COMPILER_PACKAGE = f"gcc-{TRIPLE}"
+# The C library's, for it.
+HEADERS, HEADERS_PACKAGE = f"/usr/{TRIPLE}/include/stdio.h", f"libc6-dev-{DEBIAN}-cross"
 KERNEL_PACKAGE = f"linux-image-{DEBIAN}"
 EMULATOR = "qemu-system-aarch64"
 EMULATOR_PACKAGE = "qemu-system-arm"

@@ -22,6 +22,9 @@ def tool(name: str, package: str) -> None:
 
 def make(root: Path, folder: Path, *arguments: str) -> None:
     """Run a Makefile that takes its flags from pkg-config, with ``root`` as the target's system."""
+    for path in (root, folder):
+        if len(str(path).split()) > 1:
+            raise WiretimeError(f"{path}: a path with a blank in it, which make and pkg-config cannot take")
     for name, package in (
         ("make", "make"),
         ("pkg-config", "pkgconf"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from typing import Any
 import wiretime._native as _native
 from wiretime import __version__, paths
 from wiretime.errors import WiretimeError
-from wiretime.setup import store
+from wiretime.setup import rust, store
 from wiretime.setup.parts import PARTS
 
 BUNDLE, MANIFEST, LICENCES = "bundle", "manifest.json", "licences.txt"
@@ -39,9 +40,10 @@ def has_engine() -> bool:
     return paths.TREE.is_dir() or (folder() / paths.engine().name).is_file()
 
 
-def _command(*words: str) -> str:
+def _command(*words: str, path: str | None = None) -> str:
+    environment = None if path is None else {**os.environ, "PATH": path}
     try:
-        done = subprocess.run(words, capture_output=True, text=True, cwd=paths.REPOSITORY)
+        done = subprocess.run(words, capture_output=True, text=True, cwd=paths.REPOSITORY, env=environment)
     except OSError as e:
         raise WiretimeError(f"{words[0]}: {e.strerror}") from None
     if done.returncode != 0:
@@ -51,7 +53,8 @@ def _command(*words: str) -> str:
 
 def _crates() -> list[str]:
     """Return what is linked: name, version and licence of every crate."""
-    found = json.loads(_command("cargo", "metadata", "--format-version", "1", "--locked"))["packages"]
+    words = ("cargo", "metadata", "--format-version", "1", "--locked")
+    found = json.loads(_command(*words, path=rust.search_path()))["packages"]
     return sorted(f"crate {p['name']} {p['version']}: {p['license'] or 'see its file'}" for p in found if p["source"])
 
 

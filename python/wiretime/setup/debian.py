@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from wiretime import files
 from wiretime.errors import WiretimeError
 from wiretime.paths import LOCK_FILE
 from wiretime.setup.architecture import EMULATOR_PACKAGE, KERNEL_PACKAGE
@@ -34,9 +36,11 @@ class Package:
 @cache
 def _of_apt() -> str | None:
     """Return the address of the Debian archive that this host's apt uses; none where it is no Debian's."""
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    command = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    addresses = (address.rstrip("/") for address in done.stdout.split())
+    # Others have archives that end in /debian, too; Debian's own has backports and security beside it.
+    lines = (line.split() for line in done.stdout.splitlines())
+    addresses = (words[1].rstrip("/") for words in lines if len(words) == 2 and words[0] == "Debian")
     return next((address for address in addresses if address.endswith("/debian")), None)
 
 
@@ -64,6 +68,8 @@ def unpack(
         "--skip=cleanup/apt/cache",  # the package files: their hashes are what the lock file holds
         f"--include={','.join(packages)}",
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
+        # A snapshot of an older day says that it is no longer valid.
+        *(['--aptopt=Acquire::Check-Valid-Until "false"'] if os.environ.get(VARIABLE) else []),
         # Other systems trust Debian's keys only where they are told to.
         *([] if _of_apt() else [f"--keyring={KEYRING}"]),
         *([f"--architectures={architecture}"] if architecture else []),
@@ -74,7 +80,7 @@ def unpack(
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:"))] or ["it failed"]
-        raise WiretimeError(f"mmdebstrap ({suites[-1]} from {address}): {lines[0]}")
+        raise WiretimeError(f"mmdebstrap ({suites[-1]} from {address}; {VARIABLE} names another): {lines[0]}")
     archives = folder / "root" / "var" / "cache" / "apt" / "archives"
     found = []
     for deb in sorted(archives.glob("*.deb")):
@@ -152,13 +158,25 @@ def releases() -> dict[str, str]:
     return found
 
 
+@contextmanager
+def lock_stays_unless_made() -> Iterator[None]:
+    """Keep the lock file where what is within fails: what had been made by it stays in use."""
+    before = LOCK_FILE.read_text() if LOCK_FILE.exists() else None
+    try:
+        yield
+    except BaseException:
+        if before is not None and LOCK_FILE.read_text() != before:
+            files.replace(LOCK_FILE, before)
+        raise
+
+
 def check(part: str, packages: Sequence[Package], *, update: bool) -> list[str]:
     """Compare what was fetched with the lock file; returns a warning a difference. ``update`` writes it instead."""
     locked = lock()
     now = {p.name: [p.version, p.sha256] for p in packages}
     if update or part not in locked:
         locked[part] = now
-        LOCK_FILE.write_text(json.dumps(locked, indent=1, sort_keys=True) + "\n")
+        files.replace(LOCK_FILE, json.dumps(locked, indent=1, sort_keys=True) + "\n")
         return []
     was = locked[part]
     return [

@@ -44,7 +44,8 @@ def add(name: str, *, update_lock: bool = False) -> tuple[Path, dict[str, Any]]:
         version = next(p.version for p in packages if p.name == program)
         return {"version": version, "warnings": warnings}
 
-    folder = store.entry(_kind(name), _key(name), fill, anew=update_lock, kept=1)
+    with debian.lock_stays_unless_made():
+        folder = store.entry(_kind(name), _key(name), fill, anew=update_lock, kept=1)
     return folder, store.manifest(folder)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wiretime.errors import WiretimeError
-from wiretime.setup import guest, qemu, store
+from wiretime.setup import debian, guest, qemu, store
 from wiretime.setup.architecture import DEBIAN
 
 
@@ -24,15 +24,16 @@ class Part:
 
     def folder(self, *, make_missing: bool = False, update_lock: bool = False) -> Path:
         """Return the part's folder in the cache, making it where asked to."""
-        return store.entry(
-            self.name,
-            self.key(),
-            lambda folder: self.make(folder, update_lock=update_lock),
-            make_missing=make_missing,
-            anew=update_lock,
-            # What it is made of is in the lock file, which is then written anew.
-            key_after=self.key if update_lock else None,
-        )
+        with debian.lock_stays_unless_made():
+            return store.entry(
+                self.name,
+                self.key(),
+                lambda folder: self.make(folder, update_lock=update_lock),
+                make_missing=make_missing,
+                anew=update_lock,
+                # What it is made of is in the lock file, which is then written anew.
+                key_after=self.key if update_lock else None,
+            )
 
     def identity(self) -> str:
         """Return a hash of what is there: its packages may be others than those of the lock file."""

@@ -47,7 +47,10 @@ def make(folder: Path, *, update_lock: bool) -> dict[str, Any]:
     warnings = debian.check("qemu", packages, update=update_lock)
     stated = version(folder / "root")
     if not stated.startswith(WANTED):
-        raise WiretimeError(f"QEMU is {stated}: {WANTED} is needed ({SUITES[-1]} has moved on)")
+        raise WiretimeError(
+            f"QEMU is {stated}: {WANTED} is needed ({SUITES[-1]} has moved on: take a newer Wiretime, or the archive "
+            f"of an older day, such as {debian.VARIABLE}=https://snapshot.debian.org/archive/debian/20261101T000000Z)"
+        )
     _strip(folder / "root")
     return {"version": stated, "packages": [asdict(p) for p in packages], "warnings": warnings}
 

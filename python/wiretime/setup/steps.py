@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from wiretime import paths
 from wiretime.errors import WiretimeError
-from wiretime.setup import bundle, dpdk, older
+from wiretime.setup import bundle, dpdk, older, rust
 from wiretime.setup.parts import PARTS, SIZES
 from wiretime.setup.store import manifest
 
@@ -32,15 +31,18 @@ def build_engine(console: Console) -> None:
     if bundle.unpack():
         console.print(f"engine: from {bundle.folder()}", highlight=False)
         return
-    cargo = shutil.which("cargo")
-    if cargo is None:
-        if paths.engine().is_file():
-            return
-        raise WiretimeError("cargo is missing: apt-get install cargo-web rustc-web (Debian 12) or cargo rustc")
+    try:
+        environment = {**os.environ, "PATH": rust.search_path()}
+    except WiretimeError as e:
+        if not paths.engine().is_file():
+            raise
+        _warn(console, [f"the engine is not built anew, whatever its sources say now: {e}"])
+        return
     began = time.monotonic()
     done = subprocess.run(
-        [cargo, "build", "--release", "--locked", "--quiet", "-p", "wiretime-qemu"],
+        ["cargo", "build", "--release", "--locked", "--quiet", "-p", "wiretime-qemu"],
         cwd=paths.REPOSITORY,
+        env=environment,
         capture_output=True,
         text=True,
     )
@@ -60,6 +62,7 @@ def build_dpdk(console: Console, name: str, source: str, drivers: Sequence[Path]
     state = f"built in {time.monotonic() - began:.0f} s" if built else "there"
     size = _megabytes(made.folder)
     console.print(f"DPDK {made.version} for --dpdk {name}: {state}, {size} MB in {made.folder}", highlight=False)
+    _warn(console, manifest(made.folder)["warnings"])
 
 
 def add_program(console: Console, name: str, *, update_lock: bool) -> None:
