@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import wiretime
 from wiretime import _native, runs, search, vm
-from wiretime.errors import WiretimeError
+from wiretime.errors import GuestError, WiretimeError
 from wiretime.search import maximum, mlr, ratios, rfc2544, show, sweeps, trials
 
 # What of a port is told over the measurement.
@@ -430,3 +432,19 @@ def test_a_search_offers_what_a_run_offers() -> None:
     assert done.returncode == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("128 B")]
     assert 15 < float(row[2]) < 25 and row[3] == "Gb/s"
+
+
+def test_a_trial_whose_packets_are_unaccounted_for_ends_a_search() -> None:
+    trial = {"trial": {"ledger_violations": []}}
+    end = {"result": {}}
+    wronged = {"trial": {"ledger_violations": ["port 0, arrived: the ledger has 2 packets, the model 3"]}}
+    reading, writing = os.pipe()
+    try:
+        asked: list[Any] = []
+        assert vm.listen(map(json.dumps, (trial, end)), None, asked.append, writing) == end and len(asked) == 1
+        with pytest.raises(GuestError, match="the ledger does not balance: port 0, arrived"):
+            vm.listen(map(json.dumps, (trial, wronged, end)), None, asked.append, writing)
+        assert len(asked) == 2
+    finally:
+        os.close(reading)
+        os.close(writing)

@@ -468,8 +468,7 @@ def check_ledger(result: Report, console: str) -> None:
         dropped = result["load"]["host_drop"] + result["load"]["held_by_host"]
         if dropped != program["tx_dropped"]:
             problems.append(f"HostDrop is {dropped}, {result['app']['name']} says {program['tx_dropped']}")
-    if problems:
-        raise GuestError("the ledger does not balance: " + "; ".join(problems), vm.tail(console))
+    vm.check_ledger(problems, vm.tail(console))
 
 
 def clear(folder: Path) -> None:

@@ -205,6 +205,12 @@ def at_once(do: Callable[[Item], Made], items: Sequence[Item], jobs: int | None 
             raise
 
 
+def check_ledger(problems: Sequence[str], console: str = "") -> None:
+    """Raise where packets are unaccounted for."""
+    if problems:
+        raise GuestError("the ledger does not balance: " + "; ".join(problems), console)
+
+
 def listen(lines: Iterable[str], progress: Progress | None, on_trial: NextTrial | None, trials: int) -> dict[str, Any]:
     """Hear an engine to its end, or until its state is to be kept; returns its last message.
 
@@ -217,6 +223,7 @@ def listen(lines: Iterable[str], progress: Progress | None, on_trial: NextTrial 
             if progress:
                 progress(message["progress"])
         elif "trial" in message:
+            check_ledger(message["trial"]["ledger_violations"])
             following = on_trial(message["trial"]) if on_trial else None
             os.write(trials, (json.dumps(following) + "\n").encode())
         elif "keep" in message:
