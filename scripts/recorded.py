@@ -204,7 +204,9 @@ def main() -> int:
         if was.get("figures") != now.get("figures"):
             print(f"    {was.get('figures')}\n    {now.get('figures')}")
     if asked.update:
-        results = {**before["results"], **found}
+        # Of another image what has not been run is not known.
+        kept = before["results"] if before.get("image") == image() else {}
+        results = {**kept, **found}
         RECORD.write_text(json.dumps({"image": image(), "results": dict(sorted(results.items()))}, indent=1) + "\n")
     print(f"{changed} of {len(found)} changed")
     return 0 if asked.update or not changed else 1

@@ -115,6 +115,22 @@ def test_what_only_sends_is_counted_by_what_it_sent(tmp_path: Path) -> None:
     assert "cores a quarter faster (core.frequency=3.75GHz)" in unmoved
 
 
+def test_a_core_of_a_kernel_program_that_has_no_time_left_is_named(overloaded: Path) -> None:
+    """Polls that find nothing are no time left where one core works all the time."""
+    result = json.loads((overloaded / "result.json").read_text())
+    cores = result["statistics"]["cores"]
+    for queue in result["statistics"]["ports"][0]["queues"]:
+        queue["driver"] |= {"polls": 100, "empty_polls": 60}
+    times = {"user_ps": 0, "system_ps": 0, "softirq_ps": 0, "irq_ps": 0, "idle_ps": 0}
+    for worked, verdict in ((990, "it limits."), (500, "there is time left.")):
+        said = f"Core 1 worked for {worked / 10:.0f} % of the time (core 0 for 25 %): {verdict}"
+        cores[0]["processor_time"] = {**times, "softirq_ps": 250, "idle_ps": 750}
+        cores[1]["processor_time"] = {**times, "system_ps": worked, "idle_ps": 1000 - worked}
+        told = " ".join(explain.sentences(result))
+        assert said in told and "of the polls found nothing: there is time left" not in told
+        assert ("packets met no descriptor" in told) == (worked == 500)
+
+
 def test_iperf3_is_told_by_its_payload() -> None:
     """What a change did to it has its unit; a change to nothing is no failure."""
     one = explain.Change("cores a quarter faster", {"core.frequency": "3.75GHz"})
@@ -125,6 +141,8 @@ def test_iperf3_is_told_by_its_payload() -> None:
     ]
     nothing = explain.Effect(before.change, 0.0, 0.0, None, "Gb/s")
     assert "and without it nothing" in explain.told(nothing, [after])[0]
+    failed = explain.Effect(before.change, None, None, None, "Gb/s")
+    assert "and the run as it is could not be repeated" in explain.told(failed, [after])[0]
     assert "could not be run" in explain.told(before, [explain.Effect(one, None, None, None)])[0]
 
 

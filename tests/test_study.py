@@ -434,8 +434,8 @@ def test_a_worker_that_is_killed_takes_no_other_point_with_it(monkeypatch: pytes
     monkeypatch.setattr(execute, "_pool", workers)
     heard: list[tuple[str, str | None]] = []
     execute.sweep(study.tasks, lambda task, reason: heard.append((task.point.text(), reason)), 1)
-    assert heard[:2] == [("seed 1", None), ("seed 2", None)] and workers.pools == 2
-    assert heard[2:] == [("seed 3", "its process was killed"), ("seed 4", "its process was killed")]
+    assert heard[:2] == [("seed 1", None), ("seed 2", None)] and workers.pools == 4
+    assert heard[2:] == [("seed 3", "its process was killed"), ("seed 4", None)]
 
 
 def test_a_damaged_point_is_run_again_and_a_damaged_study_is_told_of(tmp_path: Path) -> None:
@@ -502,6 +502,12 @@ def test_advice_is_the_arithmetic_beside_the_simulation() -> None:
     a = advise.Advice([(32, 900.0)], [(32, 9.0), (64, 0.0), (128, 0.5), (256, 0.0), (512, 0.0)], 0.0273, 1, 0.0, [])
     assert a.ideal(900.0) == pytest.approx(24.57) and a.smallest == 256, "one that fails between is not passed over"
     assert advise.Advice([], [(32, None)], 1.0, 1, 0.0, []).smallest is None
+    # The longest ones are too large for the cache, and lose again; or the card has none so long.
+    large = advise.Advice([], [(64, 3.0), (128, 0.0), (256, 0.0), (512, 2.0), (1024, None)], 1.0, 1, 0.0, [])
+    assert large.sustaining == (128, 256) and large.smallest == 128
+    wide = Console(width=120, record=True, file=io.StringIO())
+    wide.print(advise.show(large))
+    assert "128 to 256 descriptors sustain the rate in simulation" in wide.export_text()
     screen = Console(width=120, record=True, file=io.StringIO())
     screen.print(advise.show(a))
     text = screen.export_text()

@@ -21,7 +21,7 @@ from wiretime.estimates import Places
 from wiretime.micro import hardware as micro
 from wiretime.statistics import PROCESSOR_TIME
 from wiretime.study import folder, metrics
-from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show, validate
+from wiretime.validation import claims, engines, execute, hardware, judge, qdma, show, spans, validate
 
 PUBLISHED = Path(__file__).parent / "data/published.txt"
 
@@ -189,6 +189,35 @@ def test_a_published_value_counts_once() -> None:
     assert values and all(len(found) == 1 for found in values.values())
     again = [c for c in claims.load() if c.kind == "again"]
     assert again and all(c.label for c in again)
+
+
+def test_what_a_quick_look_leaves_out_is_not_run_and_no_miss() -> None:
+    tables = judge.Tables({}, {"dca"})
+    tables.studies = {"dca", "iperf"}
+    left = judge.verdict(claim(simulated="SELECT NULL", studies=("dca",)), tables)
+    never = judge.verdict(claim(simulated="SELECT NULL", studies=("iperf",)), tables)
+    assert (left.simulated, left.misses_all) == (None, False) and (never.simulated, never.misses_all) == ("none", True)
+    assert judge.summary([left, never])[-1] == "not run: 1"
+    assert "in-order" not in execute.narrowed_by_quick() and "dca" in execute.narrowed_by_quick()
+
+
+def test_a_share_counts_where_it_is_one_on_either_side() -> None:
+    """Nothing published and 11 points here is a miss; next to nothing on both sides fits by itself."""
+    tables = judge.Tables({})
+    many = {"published": "0.0", "value": 0.0, "unit": "%", "scale": "points"}
+    shares = [judge.verdict(claim(simulated=f"SELECT {here}", **many), tables) for here in (11.0, 0.4)]
+    assert judge.summary(shares) == [
+        "S, like for like: 1 share of 1 % and more, 0 within 10 points, 1 within 25; median error 11 points"
+    ]
+
+
+def test_a_sample_whose_limit_is_another_counts() -> None:
+    """What binds a cell of the QDMA study is another thing under other estimates, and the cell the same."""
+
+    def row(what: str) -> tuple[str, ...]:
+        return spans._row_of(judge.verdict(claim(what=what, simulated="SELECT 1.0"), judge.Tables({})))
+
+    assert row(f"64 B, 1 queue{qdma.BINDS}link]") == row(f"64 B, 1 queue{qdma.BINDS}core]") != row("64 B, 2 queues")
 
 
 def test_what_is_not_there_is_said() -> None:

@@ -53,14 +53,20 @@ class Advice:
         return self.packets_ns * burst_ns / self.cores
 
     @property
-    def smallest(self) -> int | None:
-        """The smallest ring from which on all sustain the load."""
-        found = None
+    def sustaining(self) -> tuple[int, int] | None:
+        """The smallest and the largest of the longest rings, next to each other, that sustain the load."""
+        found: tuple[int, int] | None = None
         for ring, loss in sorted(self.rings, reverse=True):
-            if loss is None or loss > self.threshold:
+            if loss is not None and loss <= self.threshold:
+                found = (ring, found[1] if found else ring)
+            elif found:
                 break
-            found = ring
         return found
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest ring from which on all sustain the load, up to one that is too large or could not be run."""
+        return self.sustaining[0] if self.sustaining else None
 
 
 def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Row | None]:
@@ -143,8 +149,12 @@ def show(advice: Advice) -> RenderableType:
     for n, loss in advice.rings:
         verdict = "not possible" if loss is None else "sustains the rate" if loss <= advice.threshold else ""
         rings.add_row(str(n), "" if loss is None else f"{loss:.3f} %", verdict)
-    smallest = advice.smallest
-    found = f"{smallest} descriptors" if smallest else "no ring of these"
+    found = "no ring of these"
+    if advice.sustaining:
+        first, last = advice.sustaining
+        # Those that are too large for the cache may lose again.
+        more = "" if last == max(n for n, _ in advice.rings) else f" to {last}"
+        found = f"{first}{more} descriptors"
     core = f"{advice.packets_ns * 1000:.2f} Mpps, {advice.cores} core{'s'[: advice.cores > 1]}"
     parts: list[RenderableType] = [bursts, rings, Text(f"{core}: {found} sustain the rate in simulation")]
     return Group(*parts, *[Text(f"warning: {w}", style="yellow") for w in advice.warnings])

@@ -169,6 +169,19 @@ class Run:
         made, empty = (sum(polls) for polls in zip(*self._polls, strict=True)) if self._polls else (0, 0)
         return empty / made if made else None
 
+    @cached_property
+    def taken(self) -> list[tuple[float, int]]:
+        """The share of the time that each core of a kernel's program worked, and which it is, the busiest first."""
+        times = ((i, numbers(core["processor_time"])) for i, core in enumerate(self.statistics["cores"]))
+        # Of programs that poll nothing is known: they are always at work.
+        shares = [(1 - t["idle_ps"] / whole, i) for i, t in times if (whole := sum(t.values()))]
+        return sorted((share for share in shares if share[0] > 0), key=lambda s: (-s[0], s[1]))
+
+    @property
+    def spare(self) -> bool:
+        """Whether the cores have time left."""
+        return self.taken[0][0] < FULL if self.taken else (self.empty or 0) >= SMALL
+
     @property
     def _polls(self) -> list[tuple[int, int]]:
         drivers = [q["driver"] for port in self.statistics["ports"] for q in port["queues"]]
@@ -245,7 +258,15 @@ def _cores(r: Run) -> Iterator[str]:
     n, each = len(r.cores), r.cycles
     what, it = ("core", "it") if n == 1 else (f"{n} cores together", "they")
     can = n * r.frequency / max(each, 1) / 1e6
-    if r.swamped is not None:
+    if r.taken:
+        (fullest, core), others = r.taken[0], [f"core {i} for {_percent(share)}" for share, i in r.taken[1:]]
+        beside = f" ({', '.join(others)})" if others else ""
+        verdict = "there is time left" if r.spare else "it limits"
+        yield (
+            f"Core {core} worked for {_percent(fullest)} of the time{beside}: {verdict}. A packet takes the {what} "
+            f"{each:.0f} cycles."
+        )
+    elif r.swamped is not None:
         queue, share = r.swamped
         yield (
             f"Queue {queue} has {_percent(share)} of the packets and was never found empty, while "
@@ -270,7 +291,7 @@ def _cores(r: Run) -> Iterator[str]:
             f"million a second is what {it} can do."
         )
     wanted = r.result["offered_mpps"]
-    if r.lost >= NO_LOSS and wanted:
+    if r.lost >= NO_LOSS and wanted and not r.taken:
         budget = n * r.frequency / (wanted * 1e6)
         if each > budget and r.cohort["core_drop"]:
             yield f"For all that was offered it would have to be {budget:.0f} cycles: {each / budget:.1f} times fewer."
@@ -326,7 +347,7 @@ def _input_output(r: Run) -> Iterator[str]:
 def _descriptors(r: Run) -> Iterator[str]:
     wanted = r.result["offered_mpps"]
     free = [q["receive"]["free"] for port in r.statistics["ports"] for q in port["queues"]]
-    if r.swamped is None and r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
+    if r.swamped is None and r.spare and r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
         yield (
             f"Although {_percent(r.empty)} of the polls found nothing, packets met no descriptor: bursts are longer "
             "than the ring, or the NIC learns of new descriptors late. More descriptors help, more cores do not."
@@ -361,7 +382,7 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
     def suggest(weight: float, label: str, to: Mapping[str, Any]) -> None:
         found.append((weight, Change(label, to)))
 
-    busy = 1 - (r.empty or 0)
+    busy = r.taken[0][0] if r.taken else 1 - (r.empty or 0)
     suggest(busy * 0.9, "cores a quarter faster", {"core.frequency": _factor(str(core["frequency"]), 1.25)})
     if takes and nic["interface"] != "8254x":
         queues = int(settings.get("queues", 1)) + 1
@@ -464,7 +485,8 @@ def told(first: Effect, others: Sequence[Effect]) -> list[str]:
             said.append(f"{label} ({to}) could not be run.")
             continue
         if not first.rate:
-            said.append(f"{label} ({to}): {e.rate:.2f} {e.unit}, and without it nothing.")
+            without = "without it nothing" if first.rate == 0 else "the run as it is could not be repeated"
+            said.append(f"{label} ({to}): {e.rate:.2f} {e.unit}, and {without}.")
             continue
         gain = e.rate / first.rate - 1
         if abs(gain) < NOTHING:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,6 +100,8 @@ LINE = 64
 # What the window is fitted to, and costs are moved for, over what is forwarded under overload: little more than is
 # sustained, and so much that rings and FIFO are full before anything is measured; the warm-up of that; how often.
 BEYOND, SETTLED, CORRECTIONS = 1.1, "3ms", 10
+# An error of the rate that a window leaves and no cost is moved for.
+EXPLAINED = 0.01
 # How much longer the window may be than what the reorder buffer's entries come to, as a factor. It is not shorter: what
 # else holds the core is a cost, and not a wait that is the longer the slower memory is.
 ROOM = 2
@@ -313,17 +314,18 @@ def make(request: Request, tell: Tell) -> Found:
     entries = machine["core"]["rob_entries"]
     small = _edge(request, points, SMALL, lines)
 
-    def too_slow(window: int) -> bool:
+    def off(window: int) -> float:
         other = simulated(small.request, _model(request, costs, shares, window, source))
-        return rate_and_latency(other)[0] < rate_and_latency(small.result)[0]
+        return abs(rate_and_latency(other)[0] / rate_and_latency(small.result)[0] - 1)
 
-    windows = range(round(entries / pace), round(entries / pace * ROOM) + 1)
-    window = windows[min(bisect_left(windows, True, key=lambda w: not too_slow(w)), len(windows) - 1)]
+    # All are tried: a cycle more may be one more prefetch in time, and a jump of the rate.
+    errors = {window: off(window) for window in range(round(entries / pace), round(entries / pace * ROOM) + 1)}
+    window = min(errors, key=lambda w: errors[w])
     tell(
-        f"{window} cycles behind a load; {entries} entries at {pace:.2f} instructions a cycle are {entries / pace:.0f}"
+        f"{window} cycles behind a load ({errors[window]:.1%} off); {entries} entries at {pace:.2f} instructions a "
+        f"cycle are {entries / pace:.0f}"
     )
-    # A window between its bounds explains what is forwarded.
-    edges = [] if windows[0] < window < windows[-1] else [(small, "packet", 1)]
+    edges = [] if errors[window] <= EXPLAINED else [(small, "packet", 1)]
     if lines:
         edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
     for edge, name, share in edges:

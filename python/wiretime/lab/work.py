@@ -137,6 +137,8 @@ class Lab:
             raise WiretimeError(f"--folder {folder}: {e.strerror}") from None
         self.jobs = jobs
         self._workers = ThreadPoolExecutor(jobs, "point")
+        # Each of them runs as many points at once as there are jobs: one after the other.
+        self._explaining = ThreadPoolExecutor(1, "explanation")
         self._lock = threading.Lock()
         # Of the folders of points: one is run once at a time, whichever experiments share it.
         self._folders: dict[Path, threading.Lock] = {}
@@ -286,9 +288,14 @@ class Lab:
         return self.explanations.get(task.folder)
 
     def explain(self, task: Task) -> None:
-        """Run what the counters of a run suggest to change, and say what came of it."""
-        found = self.explanations[task.folder] = Explanation()
-        self._workers.submit(self._explained, task, found)
+        """Run what the counters of a run suggest to change, and say what came of it; once, whoever asks meanwhile."""
+        with self._lock:
+            there = self.explanations.get(task.folder)
+            if self._closed or (there is not None and there.running):
+                return
+            found = self.explanations[task.folder] = Explanation()
+            self.version += 1
+        self._explaining.submit(self._explained, task, found)
 
     def _explained(self, task: Task, found: Explanation) -> None:
         told = ["This could not be found out: its process ended."]
@@ -315,6 +322,7 @@ class Lab:
             process.terminate()
         for experiment in self.experiments:
             self.stop(experiment)
+        self._explaining.shutdown(wait=False, cancel_futures=True)
         self._workers.shutdown(wait=False, cancel_futures=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any
 
 import matplotlib as mpl
@@ -291,7 +292,7 @@ def drops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
 
 def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
-    """Draw where the busiest core's cycles went."""
+    """Draw where the cycles of the cores that worked went, all together."""
     names = _shades([cause.name for cause in stalls()])
 
     def parts(task: Task) -> dict[str, float]:
@@ -299,11 +300,11 @@ def cpi(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         if result is None:
             return {}
         s = of(result)
-        cycles = numbers(s["cores"][busy_cores(result)[0]]["stalls"])
+        each = [numbers(s["cores"][i]["stalls"]) for i in busy_cores(result)]
         packets = max(s["receive"]["delivered"], s["transmit"]["frames"], 1)
-        return {k: v / packets for k, v in cycles.items()}
+        return {k: sum(cycles[k] for cycles in each) / packets for k in each[0]}
 
-    return _stacked(study, tasks, parts, "cycles of the busiest core a packet", names)
+    return _stacked(study, tasks, parts, "cycles of the cores that worked a packet", names)
 
 
 def hops(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
@@ -442,7 +443,8 @@ def _changes(plot: Plot, study: Study, tasks: Sequence[Task]) -> Data:
                 if t.point.place[axis] == value and base.get(others(t)) and t.figure(plot.y) is not None
             }
             if ratios and (not plot.x or plot.facet):
-                ratios = {axis: sum(ratios.values()) / len(ratios)}
+                # Twice and half are nothing together.
+                ratios = {axis: geometric_mean(ratios.values()) if min(ratios.values()) > 0 else 0.0}
             change = f"{_name(places[0])} to {_name(value)}"
             found += [
                 {"change": _name(value) if plot.facet and plot.x else f"{at}: {change}", "percent": 100 * (r - 1)}

@@ -182,8 +182,13 @@ def sweep(
             using = _cluster(cluster, folder or Path("cluster"), jobs, options or {})
         lost = _round(using, left, report)
         if len(lost) == len(left):
+            # One of them takes the others with it: whose process is killed alone is the one.
+            if len(lost) == 1 or cluster is not None:
+                for task in lost:
+                    report(task, "its process was killed")
+                return
             for task in lost:
-                report(task, "its process was killed")
+                sweep([task], report, 1)
             return
         left = lost
 

@@ -100,7 +100,7 @@ def run(
     failed += show.resumed(notes, f"{name}, one by one", list(alone.values()), jobs)
     answers = list(whole.answers(alone))
     if not answers:
-        raise WiretimeError(f"{source}: no metric has a value at any point")
+        raise WiretimeError(f"{source}: no metric has a value at any point in more than half of the samples")
     files.replace(folder / FILE, json.dumps([dataclasses.asdict(a) for a in answers], indent=1) + "\n")
     with mpl.rc_context(draw.STYLE):
         plotted(answers).savefig(folder / PLOT, dpi=120)

@@ -148,7 +148,7 @@ class Uncertainty:
             for answers in zip(*columns, strict=True):
                 there = [(places, a) for places, a in zip(self.samples, answers, strict=True) if a is not None]
                 values = [a for _, a in there]
-                if len(there) < SAMPLES_LEAST or len(set(values)) == 1:
+                if 2 * len(there) <= len(columns) or len(set(values)) == 1:
                     continue
                 for name in strength:
                     found = spearmanr([places[name] for places, _ in there], values).statistic
@@ -170,7 +170,8 @@ class Uncertainty:
             columns = [_rows(study, metric) for study in self.together]
             for n, (task, value) in enumerate(zip(self.base.tasks, _rows(self.base, metric), strict=True)):
                 found = sorted(a for a in (column[n] for column in columns) if a is not None)
-                if value is None or len(found) < SAMPLES_LEAST:
+                # Of half of the samples a range is not known; of some that failed the answer says how many are left.
+                if value is None or 2 * len(found) <= len(columns):
                     continue
                 swings = [self._swing(task.point, name, n, metric, alone) for name in sorted({k for k, _ in alone})]
                 # The ends may be more than the samples showed.

@@ -86,7 +86,7 @@ def _compared(full: Mapping[str, Any], packet: Mapping[str, Any]) -> Iterator[tu
         if name.startswith(MISSES) and "_misses_" in name:
             forwarded = [side["cohort.forwarded"] for side in (full, packet)]
             each, its = (float(side[name]) / max(n, 1) for side, n in zip((full, packet), forwarded, strict=True))
-            if each >= MISSES_LEAST:
+            if max(each, its) >= MISSES_LEAST:
                 yield f"{name.removeprefix(MISSES).replace('_', ' ')} a packet", each, its, MISSES_LIMIT
 
 

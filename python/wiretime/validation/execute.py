@@ -59,6 +59,11 @@ def quick() -> dict[str, dict[str, Any]]:
     return tomllib.loads(QUICK.read_text())
 
 
+def narrowed_by_quick() -> set[str]:
+    """Return the studies of which a quick validation runs a part."""
+    return {name for name, keep in quick().items() if keep}
+
+
 def studies(
     claims: Sequence[Claim], further: Sequence[str], base: Path, pool: str = POOL, only_quick: bool = False
 ) -> dict[str, Study]:

@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import wiretime._native as _native
 from wiretime import estimates, files, paths, platforms, vm
 from wiretime.errors import WiretimeError
 from wiretime.estimates import NOWHERE, Places
-from wiretime.micro import hardware
+from wiretime.micro import guest, hardware
 from wiretime.request import Request
 from wiretime.setup import store
 from wiretime.study.point import simulator
@@ -45,6 +46,8 @@ def _file(base: Path, machine: str, places: Places) -> Path:
     request = moved(_requests()[machine], places)
     table = [(hardware.FOLDER / name).read_text() for name in ("cores.csv", "memory.csv", "pcie.csv")]
     programs = [store.file_digest(paths.GUEST / "tests/bench.c"), store.file_digest(Path(hardware.__file__))]
+    # What is measured without a guest is in the extension.
+    programs += [store.code_digest(Path(_native.__file__)), store.file_digest(Path(guest.__file__))]
     inputs = [dict(simulator()), platforms.load(request.platform, request.changes), table, programs]
     return base / NAME / f"{machine}-{store.digest(json.dumps(inputs, sort_keys=True))[:16]}.json"
 

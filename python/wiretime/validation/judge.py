@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from wiretime.validation.claims import Claim, Earlier, Kind
 
 # Errors that count as near, and as rough size.
 NEAR, ROUGH = 0.10, 0.25
-# Shares of processor time below this fit by themselves: they do not count.
+# Shares of processor time below this, published and here, fit by themselves: they do not count.
 SHARE_MIN = 1.0
 # Nothing that the query looks for has happened.
 NONE = "none"
@@ -84,7 +84,9 @@ def error(claim: Claim, simulated: float) -> float | None:
 class Tables:
     """The tables of studies, asked together; of those alone whose points are all finished."""
 
-    def __init__(self, studies: Mapping[str, Study]):
+    def __init__(self, studies: Mapping[str, Study], narrowed: Collection[str] = ()):
+        # What these lack has not been run: what a query does not find is no result.
+        self.narrowed = frozenset(narrowed)
         self.connection = duckdb.connect()
         self.connection.execute(MACROS)
         self.studies = {name for name, study in studies.items() if all(t.finished for t in study.tasks)}
@@ -120,6 +122,8 @@ def _verdict(claim: Claim, tables: Tables) -> Verdict:
     if claim.skip or not tables.studies.issuperset(claim.studies):
         return Verdict(claim, None, None, None)
     simulated = tables.value(claim, claim.simulated)
+    if simulated is None and tables.narrowed.intersection(claim.studies):
+        return Verdict(claim, None, None, None)
     if simulated is None:
         return Verdict(claim, NONE, None, False)
     if isinstance(simulated, str):
@@ -129,6 +133,12 @@ def _verdict(claim: Claim, tables: Tables) -> Verdict:
     if agrees and claim.holds:
         agrees = bool(tables.value(claim, claim.holds))
     return Verdict(claim, simulated, error(claim, simulated), agrees)
+
+
+def _counts(v: Verdict) -> bool:
+    """Return whether a share is worth comparing, on one of the sides."""
+    here = v.simulated if isinstance(v.simulated, float) else 0.0
+    return max(v.claim.value or 0.0, here) >= SHARE_MIN
 
 
 def _many(found: Sequence[object], what: str) -> str:
@@ -156,7 +166,7 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
                 f"{name}, {kind}: {_many(values, 'value')}, {near} within {100 * NEAR:.0f} %, {rough} within "
                 f"{100 * ROUGH:.0f} %; median error {100 * median(values):.0f} %"
             )
-        shares = [e for v, e in found if v.claim.scale == "points" and (v.claim.value or 0) >= SHARE_MIN]
+        shares = [e for v, e in found if v.claim.scale == "points" and _counts(v)]
         if shares:
             near, rough = (sum(e <= 100 * limit for e in shares) for limit in (NEAR, ROUGH))
             said.append(

@@ -30,6 +30,8 @@ from wiretime.validation.judge import Verdict
 
 NAME, PAGE = "qdma", "qdma.md"
 TABLE = Path(__file__).parent / "reference" / "qdma.csv"
+# Behind what a row is: what binds the cell here.
+BINDS = " [binds: "
 SOURCE = "qdma: QDMA performance report, Xilinx Answer 34944 v2.0 (May 2023), forwarding by testpmd"
 # What the report calls a platform, what it is here, and its table.
 PLATFORMS = {
@@ -184,7 +186,7 @@ def _verdict(row: Mapping[str, str], cells: Mapping[tuple[str, int, int], Cell])
     claim = Claim(
         source=SOURCE,
         figure=f"{table}: {row['platform']}",
-        what=f"{size} B, {queues} queue{'s' if queues > 1 else ''}" + (f" [binds: {cell.binds}]" if cell else ""),
+        what=f"{size} B, {queues} queue{'s' if queues > 1 else ''}" + (f"{BINDS}{cell.binds}]" if cell else ""),
         published=row["mpps"],
         value=value,
         unit="Mpps",

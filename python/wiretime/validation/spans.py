@@ -6,7 +6,7 @@ the same sample. The span is of all samples; few are drawn, since each is a whol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from wiretime.study import show, uncertainty
 from wiretime.study.folder import Study
+from wiretime.validation import qdma
 from wiretime.validation.apart import Apart
 from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Tables, Verdict, verdict
@@ -31,6 +32,7 @@ def with_spans(
     pool: str,
     count: int,
     jobs: int,
+    narrowed: Collection[str] = (),
 ) -> tuple[int, list[Verdict]]:
     """Run studies, and rows apart from them, with so many samples.
 
@@ -46,7 +48,7 @@ def with_spans(
         }
         failed += show.resumed(notes, f"estimates, sample {n + 1} of {count}", list(sampled.values()), jobs)
         failed += apart.run(notes, jobs, places)
-        tables = Tables(sampled)
+        tables = Tables(sampled, narrowed)
         # A machine that could not be measured with these places has no rows in this sample.
         others = {_row_of(v): v.simulated for v in apart.verdicts(places)}
         columns.append(
@@ -59,7 +61,8 @@ def with_spans(
 
 
 def _row_of(v: Verdict) -> tuple[str, str, str, str]:
-    return v.claim.source, v.claim.figure, v.claim.what, v.claim.published
+    # What binds a cell may be another thing in a sample.
+    return v.claim.source, v.claim.figure, v.claim.what.partition(qdma.BINDS)[0], v.claim.published
 
 
 def _spanned(v: Verdict, found: Sequence[float | str | None]) -> Verdict:

@@ -64,10 +64,12 @@ def run(notes: Console, screen: Console, asked: Asked) -> bool:
         study.prepare(resume=True)
     failed = apart.run(notes, count)
     failed += progress.sweep(notes, NAME, list(studies.values()), count) if studies else 0
-    tables = judge.Tables(studies)
+    tables = judge.Tables(studies, execute.narrowed_by_quick() if asked.quick else ())
     verdicts = [*(judge.verdict(claim, tables) for claim in wanted), *apart.verdicts()]
     if asked.samples:
-        missed, verdicts = spans.with_spans(notes, verdicts, wanted, studies, apart, base, pool, asked.samples, count)
+        missed, verdicts = spans.with_spans(
+            notes, verdicts, wanted, studies, apart, base, pool, asked.samples, count, tables.narrowed
+        )
         failed += missed
     summary = judge.summary(verdicts)
     drawn = {"Bandwidth of the QDMA by packet size": qdma.drawn(asked.base)} if with_qdma else {}
