@@ -43,17 +43,23 @@ def test_qemu_that_is_killed_while_its_boot_is_kept_does_not_hold_the_run(
 ) -> None:
     monkeypatch.setenv(boots.FOLDER_VARIABLE, str(tmp_path / "states"))
 
-    def kill() -> None:
-        # As soon as the first state is being made.
-        while not list((tmp_path / "states").glob(f"{boots.NEW}*")):
-            time.sleep(0.002)
+    def found() -> int | None:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 told = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
             except OSError:
                 continue
             if b"qemu-system" in told[0] and str(tmp_path).encode() in told[1]:
-                os.kill(int(process.name), signal.SIGKILL)
+                return int(process.name)
+        return None
+
+    def kill() -> None:
+        while (qemu := found()) is None:
+            time.sleep(0.01)
+        # As soon as the first state is being made; a busy host leaves little time for it.
+        while not list((tmp_path / "states").glob(f"{boots.NEW}*")):
+            time.sleep(0.0005)
+        os.kill(qemu, signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
