@@ -181,6 +181,10 @@ def companions(texts: Sequence[str]) -> Iterator[None]:
             process.wait()
 
 
+# What stands for the digest of a run that has failed.
+FAILED = "status"
+
+
 def once(arguments: Sequence[str], trouble: Trouble, chance: random.Random) -> str:
     """Run in trouble; return the digest of the result, or why there is none."""
     command = [*trouble.before, *trouble.program, "run", *arguments, *trouble.options, "--json", "-"]
@@ -218,7 +222,6 @@ def schedule(count: int, chance: random.Random) -> list[tuple[str, str]]:
     return chosen
 
 
-FAILED = "status"
 Seed = Annotated[int, typer.Option(help="Of what is drawn.")]
 Jobs = Annotated[int, typer.Option(help="At once.")]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from wiretime import paths
 from wiretime.errors import WiretimeError
 from wiretime.setup import bundle, debian, rust
 from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE, HEADERS, HEADERS_PACKAGE
-from wiretime.setup.parts import GUEST, PARTS, QEMU, Part
+from wiretime.setup.parts import GUEST, PARTS, QEMU
 from wiretime.setup.qemu import version
 
 # By what needs them: every run, the fetching of parts, the building of the guest's programs.
@@ -23,23 +24,19 @@ MEMORY_GIB = 3
 DISK_GIB = 3
 
 
-def _there(part: Part) -> bool:
-    try:
-        part.folder()
-    except WiretimeError:
-        return False
-    return True
+def _found(tool: str) -> str | None:
+    """Return where a program is, or a file named by its path."""
+    path = Path(tool)
+    return shutil.which(tool) if not path.is_absolute() else tool if path.exists() else None
 
 
-def _tools() -> Iterator[tuple[str, bool, str]]:
-    """Check programs; what only set-up needs counts where something is left to be made."""
-    needs = [(RUNS, True), (FETCHES, not all(map(_there, PARTS))), (BUILDS, not _there(GUEST))]
-    for tool, package, needed in (
-        (tool, package, needed) for group, needed in needs for tool, package in group.items()
-    ):
-        found = (tool if os.path.exists(tool) else None) if os.path.isabs(tool) else shutil.which(tool)  # noqa: PTH110, PTH117
-        if found or needed:
-            yield tool, found is not None, found or f"missing: apt-get install {package}"
+def _tools(missing: Collection[str]) -> Iterator[tuple[str, bool, str]]:
+    """Check programs; what only set-up needs counts where something is left to be made: these parts, the engine."""
+    for group, needed in ((RUNS, True), (FETCHES, bool(missing)), (BUILDS, GUEST.name in missing)):
+        for tool, package in group.items():
+            found = _found(tool)
+            if found or needed:
+                yield tool, found is not None, found or f"missing: apt-get install {package}"
     if bundle.has_engine():
         return
     needed = not paths.engine().is_file()
@@ -54,12 +51,16 @@ def _tools() -> Iterator[tuple[str, bool, str]]:
 
 
 def _checks() -> Iterator[tuple[str, bool, str]]:
-    yield from _tools()
+    made: list[tuple[str, bool, str]] = []
+    missing = set()
     for part in PARTS:
         try:
-            yield part.what, True, str(part.folder())
+            made.append((part.what, True, str(part.folder())))
         except WiretimeError as e:
-            yield part.what, False, str(e)
+            made.append((part.what, False, str(e)))
+            missing.add(part.name)
+    yield from _tools(missing)
+    yield from made
     engine = paths.engine()
     yield "engine", engine.is_file(), str(engine) if engine.is_file() else f"{engine} is missing: run `wiretime setup`"
     try:

@@ -80,9 +80,9 @@ PROGRAMS: Mapping[str, Mapping[str, Any]] = {
 # What programs do before they send: l3fwd (24.11, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
 # that wait, and sends 16 and more that come at once by themselves.
 AT_ONCE: Mapping[str, Any] = {"gather": 0, "straight": 0, "drain": "0ns"}
+GATHERING: Mapping[str, Mapping[str, Any]] = {"l3fwd": {"gather": 512, "straight": 16, "drain": "100us"}}
 # How they hand out queues, unless in turn.
 SPREAD = {"testpmd": "streams", "l3fwd": "queues"}
-GATHERING: Mapping[str, Mapping[str, Any]] = {"l3fwd": {"gather": 512, "straight": 16, "drain": "100us"}}
 # Waits that the model's own accesses bring back.
 MEMORY = ("l2_hit", "llc_hit", "snoop", "dram", "store_queue_full")
 # Memory that costs next to nothing: devices write to the cache, whose time is a cycle or two, as is all behind it.

@@ -135,11 +135,11 @@ impl PacketRun {
         let stripped = if model.interface == driver::name(Interface::Qdma) { 0 } else { FCS };
         let (shortest, longest) = frames(&c.run)?;
         let bytes = shortest.saturating_sub(stripped).max(1);
+        let spread = model.policy.spread;
+        let core_of = |pair: &(usize, u16)| spread.core((pair.0, pair.1.into()), (ports, queues.into()), working);
         let mut all = Vec::new();
         for core in 0..working.min(pairs.len()) {
             let mut drivers = Vec::new();
-            let spread = model.policy.spread;
-            let core_of = |pair: &(usize, u16)| spread.core((pair.0, pair.1.into()), (ports, queues.into()), working);
             let mine = pairs.iter().enumerate().filter(|(_, pair)| core_of(pair) == core);
             for (n, &(port, queue)) in mine {
                 let interface = p.port(port).nic.interface;

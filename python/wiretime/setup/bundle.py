@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,7 @@ def has_engine() -> bool:
     return paths.TREE.is_dir() or (folder() / paths.engine().name).is_file()
 
 
-def _command(*words: str, path: str | None = None) -> str:
-    environment = None if path is None else {**os.environ, "PATH": path}
+def _command(*words: str, environment: Mapping[str, str] | None = None) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, cwd=paths.REPOSITORY, env=environment)
     except OSError as e:
@@ -54,7 +53,7 @@ def _command(*words: str, path: str | None = None) -> str:
 def _crates() -> list[str]:
     """Return what is linked: name, version and licence of every crate."""
     words = ("cargo", "metadata", "--format-version", "1", "--locked")
-    found = json.loads(_command(*words, path=rust.search_path()))["packages"]
+    found = json.loads(_command(*words, environment=rust.environment()))["packages"]
     return sorted(f"crate {p['name']} {p['version']}: {p['license'] or 'see its file'}" for p in found if p["source"])
 
 

@@ -39,13 +39,13 @@ def add(name: str, *, update_lock: bool = False) -> tuple[Path, dict[str, Any]]:
     def fill(folder: Path) -> dict[str, Any]:
         packages = debian.unpack(folder, (release,), (program,), guest.recipe()["architecture"])
         pinned = update_lock or name in debian.lock()
-        warnings = debian.check(name, packages, update=update_lock) if pinned else []
-        _take(folder, program)
+        with debian.lock_stays_unless_made():
+            warnings = debian.check(name, packages, update=update_lock) if pinned else []
+            _take(folder, program)
         version = next(p.version for p in packages if p.name == program)
         return {"version": version, "warnings": warnings}
 
-    with debian.lock_stays_unless_made():
-        folder = store.entry(_kind(name), _key(name), fill, anew=update_lock, kept=1)
+    folder = store.entry(_kind(name), _key(name), fill, anew=update_lock, kept=1)
     return folder, store.manifest(folder)
 
 

@@ -24,16 +24,20 @@ class Part:
 
     def folder(self, *, make_missing: bool = False, update_lock: bool = False) -> Path:
         """Return the part's folder in the cache, making it where asked to."""
-        with debian.lock_stays_unless_made():
-            return store.entry(
-                self.name,
-                self.key(),
-                lambda folder: self.make(folder, update_lock=update_lock),
-                make_missing=make_missing,
-                anew=update_lock,
-                # What it is made of is in the lock file, which is then written anew.
-                key_after=self.key if update_lock else None,
-            )
+
+        def fill(folder: Path) -> dict[str, Any]:
+            with debian.lock_stays_unless_made():
+                return self.make(folder, update_lock=update_lock)
+
+        return store.entry(
+            self.name,
+            self.key(),
+            fill,
+            make_missing=make_missing,
+            anew=update_lock,
+            # What it is made of is in the lock file, which is then written anew.
+            key_after=self.key if update_lock else None,
+        )
 
     def identity(self) -> str:
         """Return a hash of what is there: its packages may be others than those of the lock file."""

@@ -29,6 +29,11 @@ def _minor(path: str) -> int:
     return int(found[1]) if found else -1
 
 
+def environment() -> dict[str, str]:
+    """Return what cargo is started with; raises where there is none that will do."""
+    return {**os.environ, "PATH": search_path()}
+
+
 def search_path() -> str:
     """Return ``PATH`` with a Rust that will do in it, before others if need be; raises where there is none."""
     path, wanted = os.environ.get("PATH", os.defpath), oldest()

@@ -32,7 +32,7 @@ def build_engine(console: Console) -> None:
         console.print(f"engine: from {bundle.folder()}", highlight=False)
         return
     try:
-        environment = {**os.environ, "PATH": rust.search_path()}
+        environment = rust.environment()
     except WiretimeError as e:
         if not paths.engine().is_file():
             raise

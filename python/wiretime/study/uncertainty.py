@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,6 +140,10 @@ class Uncertainty:
         folder = self.folder / f"{TOGETHER}-{n:03}"
         return sampled(self.base, places, folder, POOL)
 
+    def _enough(self, there: Sized) -> bool:
+        """Return whether most samples are there: of fewer no range is known; an answer says how many there are."""
+        return 2 * len(there) > len(self.together)
+
     def candidates(self) -> list[str]:
         """Return the estimates that some answer follows most, over the samples."""
         strength = dict.fromkeys(self.known, 0.0)
@@ -148,7 +152,7 @@ class Uncertainty:
             for answers in zip(*columns, strict=True):
                 there = [(places, a) for places, a in zip(self.samples, answers, strict=True) if a is not None]
                 values = [a for _, a in there]
-                if 2 * len(there) <= len(columns) or len(set(values)) == 1:
+                if not self._enough(there) or len(set(values)) == 1:
                     continue
                 for name in strength:
                     found = spearmanr([places[name] for places, _ in there], values).statistic
@@ -170,8 +174,7 @@ class Uncertainty:
             columns = [_rows(study, metric) for study in self.together]
             for n, (task, value) in enumerate(zip(self.base.tasks, _rows(self.base, metric), strict=True)):
                 found = sorted(a for a in (column[n] for column in columns) if a is not None)
-                # Of half of the samples a range is not known; of some that failed the answer says how many are left.
-                if value is None or 2 * len(found) <= len(columns):
+                if value is None or not self._enough(found):
                     continue
                 swings = [self._swing(task.point, name, n, metric, alone) for name in sorted({k for k, _ in alone})]
                 # The ends may be more than the samples showed.

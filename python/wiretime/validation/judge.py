@@ -122,10 +122,9 @@ def _verdict(claim: Claim, tables: Tables) -> Verdict:
     if claim.skip or not tables.studies.issuperset(claim.studies):
         return Verdict(claim, None, None, None)
     simulated = tables.value(claim, claim.simulated)
-    if simulated is None and tables.narrowed.intersection(claim.studies):
-        return Verdict(claim, None, None, None)
     if simulated is None:
-        return Verdict(claim, NONE, None, False)
+        left_out = not tables.narrowed.isdisjoint(claim.studies)
+        return Verdict(claim, None, None, None) if left_out else Verdict(claim, NONE, None, False)
     if isinstance(simulated, str):
         holds = tables.value(claim, claim.holds) if claim.holds else simulated == claim.published
         return Verdict(claim, simulated, None, bool(holds))

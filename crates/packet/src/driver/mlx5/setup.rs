@@ -98,12 +98,12 @@ impl Firmware<'_> {
         slot.nic.writes().apply(Ps::MAX, &mut slot.guest);
         let answer: [u8; 16] = self.memory.bytes(entry_at + 0x20);
         let [owned] = self.memory.bytes(entry_at + 0x3f);
-        if owned & 1 != 0 || answer[0] != 0 {
-            let which = format!("{:#06x}", u16::from_be_bytes([input[0], input[1]]));
-            let why = if owned & 1 != 0 { "is not done".into() } else { format!("ended with status {}", answer[0]) };
-            return Err(Invalid::new("nic", which, format!("a command {why}")));
-        }
-        Ok(u32::from_be_bytes([0, answer[9], answer[10], answer[11]]))
+        let why = match (owned & 1, answer[0]) {
+            (0, 0) => return Ok(u32::from_be_bytes([0, answer[9], answer[10], answer[11]])),
+            (0, status) => format!("a command ended with status {status}"),
+            _ => "a command is not done".into(),
+        };
+        Err(Invalid::new("nic", format!("{:#06x}", u16::from_be_bytes([input[0], input[1]])), why))
     }
 
     /// A command that makes something, or changes it.
