@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
+import statistics
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -160,6 +162,26 @@ def test_a_rule_that_changed_shows_what_it_said_before() -> None:
     changed = [c for c in claims.load() if c.earlier]
     gem5, red_hat = {"fig6", "fig9", "fig13", "fig20"}, {"tcp", "udp1500", "udp60"}
     assert {c.figure for c in changed} == {*gem5, *red_hat, "forwarding"}
+
+
+def test_rates_are_compared_where_what_cores_share_limits() -> None:
+    """From where on one more core brings less than half of what the first one did: of the published data alone."""
+    rows = csv.DictReader((claims.FOLDER / "forwarding.csv").read_text().splitlines())
+    series: dict[tuple[str, str, bool], dict[int, dict[str, float]]] = {}
+    for r in rows:
+        if r["source"].startswith("tohojo/xdp-paper") and 105 <= int(r["row"]) <= 187:
+            one = series.setdefault((r["program"], r["mode"], 120 <= int(r["row"]) < 130), {})
+            one.setdefault(int(r["cores"]), {})[f"L{r['row']}"] = float(r["value"])
+    shared = set()
+    for one in series.values():
+        rates = [statistics.mean(values.values()) for _, values in sorted(one.items())]
+        steps = [after - before for before, after in itertools.pairwise(rates)]
+        bends = next((n for n, step in enumerate(steps, 2) if step < rates[0] / 2), None)
+        shared |= {row for cores, values in one.items() if bends and cores >= bends for row in values}
+    of_paper = {c.what.partition(":")[0]: c for c in claims.load() if c.figure == "forwarding" and not c.skip}
+    here = {row for row, c in of_paper.items() if "what is shared carries" in c.what}
+    assert here == shared - {"L124", "L126", "L128"}  # The generator's limit.
+    assert all(of_paper[row].unit == "Mpps" for row in here)
 
 
 def compared() -> list[str]:

@@ -64,6 +64,9 @@ class Earlier(_Table):
     """How a row was judged before: what is not given was as now."""
 
     rule: str
+    # As a rule's: an expression of the row's columns, and its unit. Of a claim: the value.
+    derived: str = ""
+    unit: str = ""
     simulated: str = ""
     agrees: tuple[float, float] | None = None
 
@@ -149,6 +152,10 @@ def _evaluated(expression: str) -> float:
     return float(value)
 
 
+def _derived(expression: str, row: Mapping[str, str]) -> str:
+    return f"{_evaluated(expression.format(**row)):.4g}" if expression else ""
+
+
 def _scale(row: Mapping[str, str]) -> Scale:
     if row["unit"] != "%":
         return "ratio"
@@ -158,9 +165,7 @@ def _scale(row: Mapping[str, str]) -> Scale:
 def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules: Rules) -> Claim:
     plain = {k: v.strip() for k, v in row.items()}
     named = {"dpdk": setup.dpdk, "app": setup.app, **{k: rules.words.get(v, v) for k, v in plain.items()}}
-    published = rule.published or plain["value"]
-    if rule.derived:
-        published = f"{_evaluated(rule.derived.format(**plain)):.4g}"
+    published = _derived(rule.derived, plain) or rule.published or plain["value"]
     limits = None
     if rule.agrees is not None:
         low, high = (float(str(limit).format(**plain)) for limit in rule.agrees)
@@ -181,7 +186,10 @@ def _claim(source: str, row: Mapping[str, str], rule: Rule, setup: Setup, rules:
         agrees=limits,
         holds=rule.holds.format(**named),
         grid=rule.grid,
-        earlier=[e.model_copy(update={"simulated": e.simulated.format(**named)}) for e in rule.earlier],
+        earlier=[
+            e.model_copy(update={"derived": _derived(e.derived, plain), "simulated": e.simulated.format(**named)})
+            for e in rule.earlier
+        ],
         cause=rule.cause,
         skip=rule.skip or builds.missing(setup.dpdk) or older.missing(setup.app),
         label=setup.label,

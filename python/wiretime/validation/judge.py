@@ -115,7 +115,8 @@ def verdict(claim: Claim, tables: Tables) -> Verdict:
 
 
 def _given(before: Earlier) -> dict[str, Any]:
-    return {name: value for name in ("simulated", "agrees") if (value := getattr(before, name))}
+    value = {"published": before.derived, "value": float(before.derived)} if before.derived else {}
+    return value | {name: given for name in ("simulated", "agrees", "unit") if (given := getattr(before, name))}
 
 
 def _verdict(claim: Claim, tables: Tables) -> Verdict:
