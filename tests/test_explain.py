@@ -105,7 +105,7 @@ def test_what_only_sends_is_counted_by_what_it_sent(tmp_path: Path) -> None:
     done = wiretime(*MODELLED, "--app-args=--forward-mode=txonly", *slow, "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert "as fast as the program sends" in done.stdout.splitlines()[0]
-    cycles = re.search(r"cycles a packet +(\d+)", done.stdout)
+    cycles = re.search(r"cycles per packet +(\d+)", done.stdout)
     assert cycles is not None and int(cycles[1]) < 1000
     done = wiretime("explain", str(out))
     assert done.returncode == 0, done.stderr

@@ -482,5 +482,5 @@ def test_engines_are_compared_by_rules_that_were_fixed_before(
     assert len(found) == 18 * 2 + 27 * 3 and sum(r.held_out for r in found) == 9 * 2 + 9 * 3
     assert {r.what for r in found if not r.fits} == misfits
     said = "\n".join(engines.summary(found))
-    assert "engines, MSB: " in said and "engines, misses a packet: " in said and "of 9 held out)" in said
+    assert "engines, MSB: " in said and "engines, misses per packet: " in said and "of 9 held out)" in said
     assert "8254x, 64 B, ring of 256" in engines.markdown(found, "made")

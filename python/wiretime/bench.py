@@ -95,7 +95,7 @@ def bare() -> float:
 
 
 def engine(timing: str, seconds: float) -> tuple[float, float, float]:
-    """Return MIPS, packets a host second and instructions a packet."""
+    """Return MIPS, packets a host second and instructions per packet."""
     settings = runs.check(
         runs.Request(rate="1Mbps", internals={"start_at": "mark", "timing": timing, "warm_up": "0ns"})
     ).settings

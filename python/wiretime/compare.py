@@ -1,4 +1,4 @@
-"""A run beside a measurement of the same program on a real machine: counters a packet."""
+"""A run beside a measurement of the same program on a real machine: counters per packet."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def _number_of(measured: Measured, asked: int | None) -> int:
 
 
 def table(result: Report, measured: Measured, asked: int | None) -> Table:
-    """Return counters a packet of both, and how many times the simulator's is the machine's."""
+    """Return counters per packet of both, and how many times the simulator's is the machine's."""
     real, ours = _number_of(measured, asked), packets(result)
     if ours == 0:
         raise WiretimeError("the run's measurement has no packets to compare by")
-    shown = of_numbers("counters a packet", "counter", "simulated", "measured", "ratio", "event")
+    shown = of_numbers("counters per packet", "counter", "simulated", "measured", "ratio", "event")
     for name, (pattern, value) in EVENTS.items():
         event = next((e for e in measured.events if re.fullmatch(pattern, e)), None)
         if event is not None:

@@ -306,7 +306,7 @@ def _cores(r: Run) -> Iterator[str]:
     if r.waits >= SMALL and missed:
         most = sorted(missed, reverse=True)[:2]
         told = " and ".join(f"{n / r.packets:.2f} {name.removeprefix(MISSED).replace('_', ' ')}" for n, name in most)
-        yield f"What it waits for in memory are lines that miss the LLC: {told} lines a packet."
+        yield f"What it waits for in memory are lines that miss the LLC: {told} lines per packet."
 
 
 def _memory(r: Run) -> Iterator[str]:

@@ -117,11 +117,11 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     if _modelled(result):
         cycles = sum(core["core"]["cycles"] for core in of(result)["cores"])
         each = cycles / max(packets(result), 1)
-        row("cycles a packet", f"{each:.0f}", "of all cores, empty polls included")
+        row("cycles per packet", f"{each:.0f}", "of all cores, empty polls included")
     else:
-        row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions a packet")
-    beyond = f"L2 {w.l2_misses:.2f}, prefetches included; LLC, of all cores, {w.llc_misses:.2f}"
-    row("misses a packet", f"{w.l1d_misses:.2f}", f"loads in the L1D; {beyond}")
+        row("IPC", "-" if w.ipc is None else f"{w.ipc:.2f}", f"{several}{w.instructions:.0f} instructions per packet")
+    beyond = f"L2 {w.l2_misses:.2f} (with prefetches); LLC {w.llc_misses:.2f} (all cores)"
+    row("misses per packet", f"{w.l1d_misses:.2f}", f"L1D (loads); {beyond}")
 
 
 Row = tuple[str, str, str]

@@ -176,7 +176,7 @@ def show(result: Report, everything: bool = False) -> RenderableType:
         if c.group.endswith(" stalls") or (not everything and (c.value == 0 or c.group.rsplit(" ", 1)[0] in quiet)):
             continue  # the causes are shown above
         if c.group != label or current is None:
-            label, current = c.group, of_numbers(c.group, "counter", "value", "a packet", "unit", "meaning")
+            label, current = c.group, of_numbers(c.group, "counter", "value", "per packet", "unit", "meaning")
             tables.append(current)
         each = f"{c.value / n:.3f}" if n and not c.gauge else ""
         current.add_row(c.name, str(c.value), each, c.unit, c.meaning)
@@ -193,7 +193,7 @@ def stack(result: Report) -> RenderableType:
     cores = busy_cores(result)
     n = packets(result)
     table = of_numbers(
-        "cycles by cause", "cause", *[f"core {i}" for i in cores], *(["a packet"] if n else []), "meaning"
+        "cycles by cause", "cause", *[f"core {i}" for i in cores], *(["per packet"] if n else []), "meaning"
     )
     stacks = [numbers(of(result)["cores"][i]["stalls"]) for i in cores]
     for stat in stalls():
@@ -291,7 +291,7 @@ class Moved:
 class Difference:
     """What moved between two runs, most first.
 
-    Parameters of the configuration, figures of the result, cycles a packet by cause, counters a packet.
+    Parameters of the configuration, figures of the result, cycles per packet by cause, counters per packet.
     """
 
     configuration: Sequence[tuple[str, str, str]]
@@ -339,7 +339,7 @@ def compared(a: Report, b: Report, most: int = 25) -> Difference:
 
 
 def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
-    """Return what moved between two runs as tables: cycles a packet by cause, then counters a packet, most first."""
+    """Return what moved between two runs as tables, per packet: cycles by cause, then counters, most first."""
     d = compared(a, b, rows)
     changed = of_numbers("configuration", "parameter", "A", "B", "")
     for name, before, after in d.configuration:
@@ -349,10 +349,10 @@ def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
         head.add_row(
             m.name, f"{m.before:.2f}", f"{m.after:.2f}", f"{m.ratio:.3f}" if m.ratio is not None else "", m.unit
         )
-    cycles = of_numbers("cycles a packet by cause", "cause", "A", "B", "change", "meaning")
+    cycles = of_numbers("cycles per packet by cause", "cause", "A", "B", "change", "meaning")
     for m in d.cycles:
         cycles.add_row(m.name, f"{m.before:.1f}", f"{m.after:.1f}", f"{m.after - m.before:+.1f}", m.meaning)
-    table = of_numbers("counters a packet", "counter", "A", "B", "B / A", "unit", "meaning")
+    table = of_numbers("counters per packet", "counter", "A", "B", "B / A", "unit", "meaning")
     for m in d.counters:
         ratio = f"{m.ratio:.2f}" if m.ratio is not None else "new"
         table.add_row(m.name, f"{m.before:.3f}", f"{m.after:.3f}", ratio, m.unit, m.meaning)

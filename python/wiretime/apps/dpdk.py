@@ -103,7 +103,7 @@ def _routes(s: Setup) -> Mapping[str, str]:
 L3FWD = App(
     name="l3fwd",
     summary="DPDK's l3fwd example (built unchanged from Debian's DPDK sources), routing to the generator",
-    stresses="I/O, and a lookup a packet: LPM or hash table",
+    stresses="I/O, and a lookup per packet: LPM or hash table",
     line=_l3fwd,
     archives=("dpdk", "l3fwd"),
     memory=lambda s: EM_ROUTES_MIB if value_of(s.extra, "--lookup") == "em" else ROUTES_MIB,
@@ -127,7 +127,7 @@ def _l3fwd_power(s: Setup) -> str:
 L3FWD_POWER = App(
     name="l3fwd-power",
     summary="DPDK's l3fwd-power example (built unchanged): sleeps until a packet interrupts it",
-    stresses="interrupts to user space, idle cores, and a lookup a packet",
+    stresses="interrupts to user space, idle cores, and a lookup per packet",
     line=_l3fwd_power,
     archives=("dpdk", "l3fwd-power"),
     memory=lambda _: ROUTES_MIB,

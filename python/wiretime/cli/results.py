@@ -35,7 +35,7 @@ def compare_command(
         int | None, typer.Option(help="Packets of the measurement, where no file says how many there were.")
     ] = None,
 ) -> None:
-    """Set a run beside a measurement of the same program on a real machine: counters a packet."""
+    """Set a run beside a measurement of the same program on a real machine: counters per packet."""
     screen.print(compare.table(statistics.load(folder), compare.read(measurements), packets))
 
 

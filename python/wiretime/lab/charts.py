@@ -183,7 +183,7 @@ def cycles(runs: Runs) -> Options:
     shown = [s.name for s in stalls() if any(sums[run][s.name] >= SMALL * whole[run] for run in runs)]
     parts = {cause.replace("_", " "): [round(sums[run][cause], 2) for run in runs] for cause in shown}
     parts["other"] = [round(whole[run] - sum(sums[run][c] for c in shown), 2) for run in runs]
-    return _lying("cycles a packet, by cause", list(runs), parts)
+    return _lying("cycles per packet, by cause", list(runs), parts)
 
 
 def occupancy(result: Report) -> Options:

@@ -65,7 +65,7 @@ class Comparison:
             for options in (charts.fates(runs), charts.cycles(runs), charts.hops(runs)):
                 chart(options, 220)
             chart(charts.latencies(runs))
-        ui.label("Counters a packet that moved most").classes("text-sm font-medium")
+        ui.label("Counters per packet that moved most").classes("text-sm font-medium")
         heads = ["counter", "A", "B", "B / A", "unit", "meaning"]
         table(heads, [[*_row(m, 3), m.meaning] for m in d.counters], (0, 4, 5)).props("data-test=moved")
 

@@ -35,10 +35,10 @@ NAMED: dict[str, tuple[str, str]] = {
     "tx_drop_share_percent": ("%", "share of drops that the transmit ring caused"),
     "host_drop_share_percent": ("%", "share of drops by the program"),
     "ipc": ("instructions/cycle", "instructions a cycle of the busy cores"),
-    "instructions_a_packet": ("instructions", "instructions a packet of the busy cores"),
-    "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads a packet"),
+    "instructions_a_packet": ("instructions", "instructions per packet of the busy cores"),
+    "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads per packet"),
     "l2_misses_a_packet": ("misses", "L2 misses of the busy cores a packet"),
-    "llc_misses_a_packet": ("misses", "LLC misses a packet"),
+    "llc_misses_a_packet": ("misses", "LLC misses per packet"),
     "least_available_descriptors": (
         "descriptors",
         "receive descriptors that a queue had left when it was replenished, the fewest",

@@ -1,7 +1,7 @@
 """Both engines beside each other: what packet-level runs, whose software is a model, make of what full system runs.
 
 Rules, fixed before anything was run: the maximum sustainable bandwidth within 3 %, mean latency within 5 %, its 99th
-percentile within 15 %, misses a packet of a class within 10 % (of those of at least a hundredth a packet), the same
+percentile within 15 %, misses per packet of a class within 10 % (of those of at least a hundredth a packet), the same
 class of drops.
 """
 
@@ -118,7 +118,7 @@ def summary(found: Sequence[Row]) -> list[str]:
 
 
 def _kind(row: Row) -> str:
-    return "misses a packet" if " misses " in row.what else row.what.partition(",")[0]
+    return "misses per packet" if " misses " in row.what else row.what.partition(",")[0]
 
 
 def _shown(value: float | str) -> str:
