@@ -18,11 +18,19 @@ pub trait Time:
     const ZERO: Self;
     /// Never, as a point; without end, as a span.
     const MAX: Self;
+
+    /// A span in 16 bits, rounded up; the longest stands for no end.
+    #[must_use]
+    fn short(self) -> u16;
+
+    /// So much later than a point, or never.
+    #[must_use]
+    fn later(self, short: u16) -> Self;
 }
 
 /// What a unit of time can do: be added, subtracted and compared with its own kind, and scaled by a plain number.
 macro_rules! time {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $coarse:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
@@ -90,6 +98,20 @@ macro_rules! time {
         impl Time for $name {
             const ZERO: Self = Self::ZERO;
             const MAX: Self = Self::MAX;
+
+            #[inline]
+            fn short(self) -> u16 {
+                self.0.div_ceil($coarse).try_into().unwrap_or(u16::MAX)
+            }
+
+            #[inline]
+            fn later(self, short: u16) -> Self {
+                if short == u16::MAX {
+                    Self::MAX
+                } else {
+                    self.saturating_add(Self(u64::from(short) * $coarse))
+                }
+            }
         }
         impl Add for $name {
             type Output = Self;
@@ -168,11 +190,13 @@ macro_rules! time {
 
 time!(
     /// Simulated time in picoseconds: a point since power-on, or a span. 64 bits hold 213 days.
-    Ps
+    Ps,
+    64
 );
 time!(
     /// Whole cycles of one clock domain: a point since the domain's epoch, or a span.
-    Cycles
+    Cycles,
+    1
 );
 
 impl From<u32> for Cycles {

@@ -43,7 +43,7 @@ fn main() {
         let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
         let began = Instant::now();
         for turn in 0..TURNS {
-            let mut events = [MemEvent { paddr: 0, vaddr: 0, value: 0, index: 0, kind: MemKind::Load }; 2];
+            let mut events = [MemEvent { paddr: 0, vaddr: 0, value: 0, index: 0, kind: MemKind::Load, size: 8 }; 2];
             for (i, e) in events.iter_mut().enumerate() {
                 e.paddr = 0x8000_0000 + (turn * 7 + i as u64) % lines * 64;
                 e.vaddr = e.paddr;

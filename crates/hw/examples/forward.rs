@@ -23,7 +23,7 @@ fn run(host: &mut Host, at: u64, accesses: &[(MemKind, u64, u32)], work: usize) 
     let classes = accesses.iter().map(class).chain(vec![Class::Alu; work]).chain([Class::Branch]);
     let mut ops: Vec<MicroOp> = classes.map(MicroOp::new).collect();
     ops[accesses.len() + work].branch = Branch::Direct;
-    let event = |(i, &(kind, paddr, value))| MemEvent { paddr, vaddr: paddr, value, index: i as u16, kind };
+    let event = |(i, &(kind, paddr, value))| MemEvent { paddr, vaddr: paddr, value, index: i as u16, kind, size: 8 };
     let accesses: Vec<MemEvent> = (0usize..).zip(accesses).map(event).collect();
     let quick: Vec<Quick> = Quick::block(&ops);
     let block = BlockRef { paddr: at, vaddr: at, quick: &quick, ops: &ops };

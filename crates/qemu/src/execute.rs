@@ -15,8 +15,7 @@ use wiretime_hw::core::{MemEvent, MemKind};
 use wiretime_hw::memory::LINE;
 use wiretime_isa::Isa;
 
-/// Bytes of the widest access that a callback shows.
-const WIDEST: u64 = 16;
+const PAGE: u64 = 4096;
 
 /// A block is about to execute: time the one before, advance devices, and decide whose turn it is.
 pub extern "C" fn block_enter(_: c_uint, data: *mut c_void) {
@@ -227,7 +226,7 @@ pub extern "C" fn hidden_access(_: c_uint, data: *mut c_void) {
     let Some(paddr) = e.run.translations.translate(running, vaddr) else { return };
     let v = &mut e.vcpus[running];
     let vaddr = v.addresses.tag(vaddr);
-    v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind });
+    v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind, size: 1 });
 }
 
 /// A load, under full timing.
@@ -268,15 +267,19 @@ fn memory(info: MemInfo, vaddr: u64, data: *mut c_void, kind: MemKind, device: M
     }
     let v = &mut e.vcpus[running];
     let vaddr = v.addresses.tag(vaddr);
-    if paddr % LINE > LINE - WIDEST {
-        // SAFETY: in a memory callback, as the API asks.
-        let size = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) };
-        if paddr % LINE + size > LINE {
-            // The models see one of its two lines.
-            v.repeat.crosses((paddr, vaddr), kind);
+    // SAFETY: in a memory callback, as the API asks.
+    let size = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) };
+    let in_line = (LINE - paddr % LINE).min(size);
+    v.accesses.push(MemEvent { paddr, vaddr, value, index, kind, size: in_line as u8 });
+    if in_line < size {
+        if (paddr + in_line) % PAGE == 0 {
+            // Where its rest is, is not known: the models see one of its two lines.
+            v.repeat.lose();
+        } else {
+            let (paddr, vaddr) = (paddr + in_line, vaddr + in_line);
+            v.accesses.push(MemEvent { paddr, vaddr, value, index, kind, size: (size - in_line) as u8 });
         }
     }
-    v.accesses.push(MemEvent { paddr, vaddr, value, index, kind });
 }
 
 /// An access to a device has happened: at the end of its block, or re-executed alone after the block's first part.
@@ -314,7 +317,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
     if is_io {
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
-        v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind });
+        v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind, size: 1 });
         if e.run.irq_pending() {
             e.turns.irq_due = true;
         }

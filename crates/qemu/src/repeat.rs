@@ -97,8 +97,6 @@ pub struct Repeat {
     used: Vec<u64>,
     /// Of these, the last one in each place, and whether it was written.
     recent: [(u64, bool); RECENT],
-    /// Of these, those that the models do not see: the second ones of accesses that cross a line.
-    unseen: Vec<Address>,
     grew: bool,
     polled: Vec<u64>,
     trail: Vec<u64>,
@@ -128,7 +126,6 @@ impl Default for Repeat {
             written: Vec::new(),
             used: Vec::new(),
             recent: [NOTHING; RECENT],
-            unseen: Vec::new(),
             grew: false,
             polled: Vec::new(),
             trail: Vec::new(),
@@ -198,20 +195,6 @@ impl Repeat {
         }
     }
 
-    /// An access at these addresses, physical and virtual, goes on into the next line.
-    pub fn crosses(&mut self, (physical, virtual_): (u64, u64), kind: MemKind) {
-        let next = |address: u64| (address / LINE + 1) * LINE;
-        if next(physical) % PAGE == 0 {
-            self.lose(); // where that is, is not known
-        } else if self.notes() {
-            let line = next(physical) / LINE;
-            if !self.unseen.iter().any(|a| a.physical / LINE == line) {
-                self.unseen.push(Address { physical: next(physical), virtual_: next(virtual_) });
-            }
-            self.uses(line, kind == MemKind::Store);
-        }
-    }
-
     /// A search has come to nothing because something happened: where that goes on, time between searches grows.
     fn cut_short(&mut self) {
         self.vain += 1;
@@ -232,7 +215,6 @@ impl Repeat {
         self.written.clear();
         self.used.clear();
         self.recent.fill(NOTHING);
-        self.unseen.clear();
         self.start_noting();
     }
 
@@ -316,11 +298,6 @@ fn mark(e: &mut Engine, index: usize) {
         return;
     };
     e.run.machine.watch(index, &r.used);
-    // From here on nobody writes unseen what the models do not see: who takes it from the L1 disturbs.
-    if !e.run.machine.rest(index, &r.unseen) {
-        r.fail();
-        return;
-    }
     r.mark = Some(Mark { registers, vectors, memory, stand: e.run.machine.stand(index) });
     r.phase = Phase::Marked;
     r.start_noting();

@@ -3,9 +3,11 @@
 //! A store leaves the store buffer once it has committed, whatever the others do; a barrier orders. An atomic operation asks for
 //! its line as one that it writes, and writes it once it has committed. A device store
 //! (doorbell) waits there until the root complex accepts it, one after the other. Left out: the store buffer merges
-//! nothing but device stores under write combining.
+//! nothing but device stores under write combining; two waiting stores to the same eight bytes are one from then on, so that a
+//! load of both has what real queues take from the cache.
 
-use super::pipeline::{Core, FORWARD_SLOTS};
+use super::forwarding::Found;
+use super::pipeline::Core;
 use super::stall::StallCause;
 use super::tlb::Walker;
 use super::uop::{Class, Order};
@@ -43,6 +45,8 @@ pub struct MemEvent {
     pub index: u16,
     /// Kind.
     pub kind: MemKind,
+    /// Its bytes, which lie in one line.
+    pub size: u8,
 }
 
 impl MemEvent {
@@ -61,20 +65,6 @@ pub struct DeviceAccess {
     pub paddr: u64,
     /// Value.
     pub value: u32,
-}
-
-/// A store that loads find in the queue: of eight bytes, when its address is known, when it has its data, and when the L1D
-/// has them.
-#[derive(Clone, Copy)]
-pub(super) struct Waiting {
-    pub address: u64,
-    pub known: Cycles,
-    pub data: Cycles,
-    pub leaves: Cycles,
-}
-
-impl Waiting {
-    pub const NONE: Self = Self { address: u64::MAX, known: Cycles::ZERO, data: Cycles::ZERO, leaves: Cycles::ZERO };
 }
 
 impl From<Level> for StallCause {
@@ -126,16 +116,26 @@ impl Core {
                         let (done, why) = self.load(a, start, (pc, writes), memory, walker);
                         loaded = (done + extra, why);
                     }
-                    let store = self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS];
-                    if store.address == a.paddr >> 3 && store.leaves > start {
-                        // It is still in the queue, and whatever it waits for there is no matter of the load's.
-                        self.stats.store_forwards += 1;
-                        complete = complete.max(store.data.max(start) + self.forward_latency);
-                        if store.known > start && self.dependences.surprise(pc) {
-                            complete = complete.max(self.run_again(store.known));
+                    match self.forward.find(a.paddr, a.size, start) {
+                        Found::Nothing => {
+                            if loaded.0 > complete {
+                                (complete, cause) = loaded;
+                            }
                         }
-                    } else if loaded.0 > complete {
-                        (complete, cause) = loaded;
+                        Found::All { known, data } => {
+                            // What the store waits for in the queue is no matter of the load's.
+                            self.stats.store_forwards += 1;
+                            complete = complete.max(data.max(start) + self.forward_latency);
+                            complete = complete.max(self.ran_past(known, start, pc));
+                        }
+                        Found::Part { known, leaves } => {
+                            // Once the store has left, all of it is in the L1D.
+                            if loaded.0 > complete {
+                                (complete, cause) = loaded;
+                            }
+                            complete = complete.max(leaves + self.forward_latency);
+                            complete = complete.max(self.ran_past(known, start, pc));
+                        }
                     }
                     self.last_load = self.last_load.max(complete);
                 }
@@ -154,8 +154,7 @@ impl Core {
                     if atomic {
                         complete = complete.max(stored + behind);
                     }
-                    self.forward[(a.paddr >> 3) as usize % FORWARD_SLOTS] =
-                        Waiting { address: a.paddr >> 3, known: start, data: complete, leaves: stored.max(complete) };
+                    self.forward.note(a.paddr, a.size, (start, complete, stored.max(complete)));
                 }
                 MemKind::Prefetch => {
                     let t = start.max(self.load_fence);
@@ -203,8 +202,17 @@ impl Core {
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
 
-    /// A load has run past an older store of its bytes, whose address is known at `known`: it and all behind it are fetched
-    /// again. Returns when it has its data.
+    /// Where a load at `start` has run past an older store of its bytes, whose address is known at `known`: it and all behind it
+    /// are fetched again. Returns when it then has its data.
+    #[inline]
+    fn ran_past(&mut self, known: Cycles, start: Cycles, pc: u64) -> Cycles {
+        if known > start && self.dependences.surprise(pc) {
+            self.run_again(known)
+        } else {
+            Cycles::ZERO
+        }
+    }
+
     #[cold]
     fn run_again(&mut self, known: Cycles) -> Cycles {
         self.stats.order_violations += 1;

@@ -155,7 +155,7 @@ impl Core {
                 self.stats.btb_misses += 1;
                 self.redirect(self.fetch + cycles, StallCause::Fetch);
             }
-            Outcome::Mispredict if kind == Branch::Exception => self.exception(),
+            Outcome::Mispredict if kind == Branch::Exception => self.drained(),
             Outcome::Mispredict => {
                 self.stats.branch_misses += 1;
                 self.redirect(complete + self.mispredict, StallCause::Mispredict);

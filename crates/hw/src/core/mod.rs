@@ -3,7 +3,8 @@
 //! - `uop`: what a core knows of an instruction.
 //! - `pipeline`: dispatch, issue, commit of each instruction; `frontend`: fetch and redirects, `ahead` and `mop_cache` in it; `dispatch`: where it waits, `limits`: what of a kind it sends off a cycle;
 //!   `fusion`: pairs that are one.
-//! - `access`: loads, stores, devices; `dependences`: which loads wait for older stores.
+//! - `access`: loads, stores, devices; `forwarding`: which stores of the queue loads find; `dependences`: which loads wait for older
+//!   stores.
 //! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go; `stages`: when each instruction was where.
 //! - `standing`: where a core stands, and turns of a loop that need not be taken.
@@ -14,6 +15,7 @@ mod branch;
 mod dependences;
 mod dispatch;
 mod entries;
+mod forwarding;
 mod frontend;
 mod fusion;
 mod limits;

@@ -5,11 +5,12 @@
 //! Left out: wrong-path work, replays, uops beyond one per instruction but for wide vector accesses and, where asked for,
 //! accesses in pieces (whose entries in issue, load and store queues are one).
 
-use super::access::{DeviceAccess, MemEvent, Waiting};
+use super::access::{DeviceAccess, MemEvent};
 use super::ahead::Ahead;
 use super::branch::Predictor;
 use super::dependences::Dependences;
 use super::entries::Entries;
+use super::forwarding::Forwarding;
 use super::limits::Limits;
 use super::mop_cache::MopCache;
 use super::ports::{IssueQueue, Ports};
@@ -60,8 +61,6 @@ stats! {
         unknown_instructions: "instructions", "instructions that the decoder does not know, charged as ALU operations";
     }
 }
-
-pub(super) const FORWARD_SLOTS: usize = 64;
 
 /// The core.
 pub struct Core {
@@ -130,7 +129,7 @@ pub struct Core {
     pub(super) store_cause: StallCause,
     /// When the last device store was sent and accepted, and its line.
     pub(super) device: (Cycles, Cycles, u64),
-    pub(super) forward: [Waiting; FORWARD_SLOTS],
+    pub(super) forward: Forwarding,
     /// Stores to devices since last taken.
     pub device_stores: Vec<DeviceAccess>,
     pub(super) idle: Cycles,
@@ -219,7 +218,7 @@ impl Core {
             released: Cycles::ZERO,
             store_cause: StallCause::Store,
             device: (Cycles::ZERO, Cycles::ZERO, u64::MAX),
-            forward: [Waiting::NONE; FORWARD_SLOTS],
+            forward: Forwarding::new(p.store_queue_entries),
             device_stores: Vec::with_capacity(16),
             idle: Cycles::ZERO,
             stalls: Stalls::default(),
@@ -292,9 +291,14 @@ impl Core {
         }
     }
 
-    /// An exception or interrupt: the pipeline drains and refills.
+    /// An exception or interrupt is taken.
     pub fn exception(&mut self) {
         self.stats.exceptions += 1;
+        self.drained();
+    }
+
+    /// At an exception's entry or return the pipeline drains and refills.
+    pub(super) fn drained(&mut self) {
         self.redirect(self.last_commit() + self.exception, StallCause::Exception);
     }
 

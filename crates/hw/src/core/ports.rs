@@ -67,16 +67,17 @@ impl Ports {
 
     /// Takes the lowest of the free ports.
     #[inline(always)]
-    fn take(&mut self, t: Cycles, free: PortMask) -> PortMask {
-        let pick = free & free.wrapping_neg();
-        self.book(t, pick);
-        pick
+    fn take(&mut self, t: Cycles, free: PortMask) {
+        self.book(t, free & free.wrapping_neg());
     }
 
     #[inline(never)]
     fn search(&mut self, from: Cycles, ports: PortMask, interval: u8) -> Cycles {
         if ports == 0 {
             return from;
+        }
+        if interval > 1 {
+            return self.search_long(from, ports, interval);
         }
         let mut t = from;
         let (of, first, end) = self.full;
@@ -90,11 +91,25 @@ impl Ports {
         }
         let joins = of == ports && (first..=end).contains(&from);
         self.full = if joins { (ports, first, t) } else { (ports, from, t) };
-        let pick = self.take(t, free);
-        if interval > 1 {
-            self.hold(t, pick, interval);
-        }
+        self.take(t, free);
         t
+    }
+
+    /// An unpipelined operation keeps its port: one that is free for all of that time.
+    #[cold]
+    #[inline(never)]
+    fn search_long(&mut self, from: Cycles, ports: PortMask, interval: u8) -> Cycles {
+        let cycles = |t: Cycles| (0..u64::from(interval)).map(move |later| t + Cycles(later));
+        let mut t = from;
+        loop {
+            let free = cycles(t).fold(ports, |free, t| free & !self.busy(t));
+            if free != 0 {
+                let pick = free & free.wrapping_neg();
+                cycles(t).for_each(|t| self.book(t, pick));
+                return t;
+            }
+            t += Cycles(1);
+        }
     }
 
     /// What is taken after `now`, as how far ahead and by what, in order of slots.
@@ -129,15 +144,6 @@ impl Ports {
         }
         self.full.1 += by;
         self.full.2 += by;
-    }
-
-    /// An unpipelined operation keeps its port.
-    #[cold]
-    #[inline(never)]
-    fn hold(&mut self, t: Cycles, pick: PortMask, interval: u8) {
-        for later in 1..u64::from(interval) {
-            self.book(t + Cycles(later), pick);
-        }
     }
 }
 
@@ -280,7 +286,31 @@ mod tests {
         assert_eq!(moved.room(Cycles(5011)), Cycles(5012), "the first has left");
     }
 
+    #[test]
+    fn an_unpipelined_operation_takes_no_cycle_that_is_booked() {
+        let mut p = Ports::default();
+        assert_eq!(p.reserve(Cycles(5), 1, 1), Cycles(5), "one of a cycle, booked first");
+        assert_eq!(p.reserve(Cycles(4), 1, 3), Cycles(6), "not over it");
+        assert_eq!(p.reserve(Cycles(1), 1, 3), Cycles(1), "where there is room");
+        assert_eq!([0; 2].map(|_| p.reserve(Cycles(1), 1, 1).0), [4, 9]);
+    }
+
     proptest! {
+        /// With operations that keep their ports: each port has one at a time, and no start would have been possible earlier.
+        #[test]
+        fn a_port_has_one_operation_at_a_time(arrivals in prop::collection::vec((0u64..300, 1u8..6, 1 as PortMask..8), 1..300)) {
+            let mut p = Ports::default();
+            let mut busy: Vec<PortMask> = vec![0; 4096];
+            for &(t, interval, ports) in &arrivals {
+                let free = |busy: &[PortMask], at: u64| (at..at + u64::from(interval)).fold(ports, |f, c| f & !busy[c as usize]);
+                let at = p.reserve(Cycles(t), ports, interval).0;
+                let expected = (t..).find(|&at| free(&busy, at) != 0);
+                prop_assert_eq!(Some(at), expected);
+                let pick = free(&busy, at) & free(&busy, at).wrapping_neg();
+                (at..at + u64::from(interval)).for_each(|c| busy[c as usize] |= pick);
+            }
+        }
+
         #[test]
         fn never_more_a_cycle_than_ports(arrivals in prop::collection::vec(0u64..300, 1..600)) {
             let mut p = Ports::default();

@@ -94,10 +94,7 @@ impl Core {
         for queue in &mut self.queues {
             queue.stand(now, &mut words);
         }
-        for (i, store) in self.forward.iter().enumerate().filter(|(_, store)| store.leaves > now) {
-            let times = [store.known, store.data, store.leaves].map(|t| t.saturating_sub(now).0);
-            words.extend([i as u64, store.address].into_iter().chain(times));
-        }
+        self.forward.stand(now, &mut words);
         self.predictor.stand(&mut words);
         let counted = Counted { stats: self.stats.clone(), stalls: self.stalls.clone(), uses: self.tlb.uses() };
         Standing { words, at: now, counted }
@@ -126,9 +123,7 @@ impl Core {
         self.dispatch += Position::of(by);
         self.commit += Position::of(by);
         self.ready.iter_mut().for_each(|t| *t += by);
-        for store in &mut self.forward {
-            (store.known, store.data, store.leaves) = (store.known + by, store.data + by, store.leaves + by);
-        }
+        self.forward.shift(by);
         self.limits.shift(by);
         for t in [&mut self.fetch, &mut self.load_fence, &mut self.store_fence, &mut self.last_load] {
             *t += by;

@@ -124,6 +124,13 @@ impl Full {
         self.guess[Self::slot(address)] = i as u8;
     }
 
+    /// Whether there is an entry for exactly so many bits.
+    fn holds(&mut self, address: u64, bits: u8) -> bool {
+        let mask = page_mask(bits);
+        let found = self.base.iter().zip(&self.mask).position(|(&b, &m)| m == mask && address & m == b);
+        found.inspect(|&i| self.touch(i)).is_some()
+    }
+
     fn forget(&mut self, page: u64) {
         for (base, mask) in self.base.iter_mut().zip(&mut self.mask) {
             if (page ^ *base) & *mask & ADDRESS == 0 {
@@ -281,7 +288,7 @@ impl Tlb {
         let mut at = begin + self.walk_latency;
         let reads = &walk.reads[..usize::from(walk.count).min(walk.reads.len())];
         // A cached pointer to the last table leaves one read.
-        let known = self.walk_cached && self.tables.hit(address).is_some();
+        let known = self.walk_cached && self.tables.holds(address, bits + 9);
         let skipped = if known { reads.len() - 1 } else { 0 };
         for &read in &reads[skipped..] {
             self.stats.walk_reads += 1;
@@ -404,6 +411,23 @@ mod tests {
         assert!(walk > Cycles(20));
         assert_eq!([0, 10, walk.0].map(|later| data(0x5008, 10_000 + later).0), [walk.0, walk.0 - 10, 0]);
         assert_eq!(data(0x5010, 2_000), walk, "who comes before the walk began does not wait for its end");
+    }
+
+    /// A table whose entries are blocks of 2 MiB, and one of pages below another of its entries: both map the same GiB.
+    #[test]
+    fn a_table_of_blocks_is_not_taken_for_one_of_pages() {
+        let p = platform();
+        assert!(p.core.tlb.walk_cache_entries > 0);
+        let mut memory = MemorySystem::new(&p, 1);
+        let mut tlb = Tlb::new(&p.core.tlb);
+        let mut reads = |address: u64, bits| {
+            let before = tlb.stats.walk_reads;
+            tlb.data(0, address, Cycles::ZERO, &mut memory, &mut Pages(bits));
+            tlb.stats.walk_reads - before
+        };
+        assert_eq!([reads(0x4000_0000, 21), reads(0x4020_0000, 21)], [3, 1], "the last table is known");
+        assert_eq!([reads(0x4080_0000, 12), reads(0x4080_1000, 12)], [4, 1], "another is not");
+        assert_eq!(reads(0x40a0_0000, 21), 1, "nor forgotten for it");
     }
 
     #[test]

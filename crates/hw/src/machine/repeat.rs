@@ -7,7 +7,7 @@
 
 use super::{look, Hold, Machine, Nics};
 use crate::core::{Standing, Turn as CoreTurn};
-use crate::memory::{Address, PrivateStats};
+use crate::memory::PrivateStats;
 use crate::requester::Side;
 use wiretime_base::stats::StatGroup;
 use wiretime_base::Ps;
@@ -57,12 +57,6 @@ impl<H: Hold> Machine<H> {
     /// From now on what others do to these lines disturbs core `i`, and to no others.
     pub fn watch(&mut self, i: usize, lines: &[u64]) {
         self.memory.watch(i, lines);
-    }
-
-    /// Whether nobody can write these lines unseen: core `i` has them, and watches them.
-    #[must_use]
-    pub fn rest(&self, i: usize, lines: &[Address]) -> bool {
-        lines.iter().all(|&line| self.memory.rests(i, line))
     }
 
     /// Where core `i` stands.

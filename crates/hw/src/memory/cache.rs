@@ -63,8 +63,9 @@ pub fn places(line: u64, bits: u64) -> impl Iterator<Item = u64> {
 /// What a lookup does not need.
 #[derive(Clone, Copy, Default)]
 struct Line<T> {
-    /// When its data arrives, in the cache's own unit of time.
+    /// When its data arrives, in the cache's own unit of time, and how long behind the access that asked for it.
     ready: T,
+    took: u16,
     /// Replacement: last use (LRU), re-reference prediction (RRIP).
     used: u32,
     state: u8,
@@ -248,9 +249,16 @@ impl<T: Time> Cache<T> {
         self.tags[at] = if taken { line + 1 } else { 0 };
     }
 
+    /// When an access at `t` finds the data of a line: whoever comes before the access that has brought it waits no longer than
+    /// that did.
     #[inline]
-    pub fn ready(&self, at: usize) -> T {
-        self.lines[at].ready
+    pub fn ready(&self, at: usize, t: T) -> T {
+        let line = &self.lines[at];
+        if line.ready <= t {
+            line.ready
+        } else {
+            line.ready.min(t.later(line.took))
+        }
     }
     #[inline]
     pub fn level(&self, at: usize) -> Level {
@@ -266,14 +274,23 @@ impl<T: Time> Cache<T> {
     }
 
     /// Puts `line` in one of the first `ways` ways (all where 0), in place of a victim of the policy's choice.
-    pub fn insert(&mut self, line: u64, ready: T, level: Level, state: u8, ways: usize) -> Option<Victim> {
+    /// It was asked for at a time and is there at another.
+    pub fn insert(
+        &mut self,
+        line: u64,
+        (asked, ready): (T, T),
+        level: Level,
+        state: u8,
+        ways: usize,
+    ) -> Option<Victim> {
         let base = self.base(line);
         let limit = if ways == 0 { self.ways } else { ways.min(self.ways) };
         let free = self.tags[base..base + limit].iter().position(|&tag| tag == 0);
         let at = base + free.unwrap_or_else(|| self.victim(base, limit));
         let (tag, old) = (self.tags[at], self.lines[at]);
         self.put(line, at, true);
-        self.lines[at] = Line { ready, used: 0, state, level: level as u8 };
+        let took = if ready > asked { (ready - asked).short() } else { 0 };
+        self.lines[at] = Line { ready, took, used: 0, state, level: level as u8 };
         self.used(at, true);
         (tag != 0).then(|| Victim { line: tag - 1, state: old.state })
     }
@@ -335,17 +352,33 @@ mod tests {
         let alike: Vec<u64> = (0..).map(|n| 5 + n * sets).filter(|&line| mark(line) == mark(5)).take(20).collect();
         for (n, &line) in alike.iter().enumerate() {
             assert_eq!(c.find(line), None);
-            c.insert(line, Cycles(n as u64), Level::Llc, 0, 0);
+            c.insert(line, (Cycles::ZERO, Cycles(n as u64)), Level::Llc, 0, 0);
         }
         for (n, &line) in alike.iter().enumerate() {
-            assert_eq!(c.find(line).map(|at| c.ready(at)), Some(Cycles(n as u64)));
+            assert_eq!(c.find(line).map(|at| c.ready(at, Cycles(n as u64))), Some(Cycles(n as u64)));
         }
         assert_eq!((c.remove(alike[7]), c.find(alike[7])), (Some(0), None));
         assert!(c.find(alike[8]).is_some());
     }
 
     fn insert(c: &mut Cache<Cycles>, line: u64) -> Option<u64> {
-        c.insert(line, Cycles::ZERO, Level::L2, 0, 0).map(|v| v.line)
+        c.insert(line, Default::default(), Level::L2, 0, 0).map(|v| v.line)
+    }
+
+    /// What has been entered for later does not delay what is earlier.
+    #[test]
+    fn who_comes_before_a_fill_waits_no_longer_than_it_took() {
+        let mut c = Cache::new(8 * 64, 8, Lru);
+        let (asked, there) = (Cycles(1000), Cycles(1200));
+        c.insert(1, (asked, there), Level::Dram, 0, 0);
+        let at = c.find(1).expect("a line");
+        for (t, ready) in [(10, 210), (999, 1199), (1000, 1200), (1100, 1200)] {
+            assert_eq!(c.ready(at, Cycles(t)), Cycles(ready));
+        }
+        assert!(c.ready(at, Cycles(1201)) <= Cycles(1201));
+        c.insert(2, (asked, Cycles(100_000)), Level::Dram, 0, 0);
+        let at = c.find(2).expect("a line");
+        assert_eq!(c.ready(at, asked), Cycles(100_000), "however long it took");
     }
 
     #[test]
@@ -355,9 +388,9 @@ mod tests {
             assert_eq!(insert(&mut c, line), None);
         }
         c.touch(0);
-        assert_eq!(c.insert(9, Cycles::ZERO, Level::L2, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
+        assert_eq!(c.insert(9, Default::default(), Level::L2, DIRTY, 0), Some(Victim { line: 1, state: 0 }));
         for line in 20..30 {
-            c.insert(line, Cycles::ZERO, Level::L2, DMA, 2);
+            c.insert(line, Default::default(), Level::L2, DMA, 2);
         }
         assert!(c.find(2).is_some() && c.find(3).is_some(), "ways 2 and 3 are out of reach of a two-way allocation");
     }

@@ -51,7 +51,7 @@ impl MemorySystem {
             } else {
                 self.shared.stats.dma_write_allocations += 1;
                 let share = if self.shared.share.limited() { SHARE } else { 0 };
-                self.llc_insert(line, Ps::ZERO, Level::Llc, DIRTY | DMA | share, ways, t);
+                self.llc_insert(line, Default::default(), Level::Llc, DIRTY | DMA | share, ways, t);
                 self.shared.share.entered(line);
             }
             if let Some(core) = stashes {
@@ -120,7 +120,7 @@ impl MemorySystem {
             let looked = at_bank + self.shared.device_latency(line);
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
-                let (mut arrives, state) = (looked.max(self.shared.llc.ready(at)), self.shared.llc.state(at));
+                let (mut arrives, state) = (looked.max(self.shared.llc.ready(at, at_bank)), self.shared.llc.state(at));
                 if self.core_has_newer(line, t) {
                     arrives += self.shared.snoop_latency;
                 }

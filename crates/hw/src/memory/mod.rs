@@ -185,11 +185,6 @@ impl MemorySystem {
         self.private[i].watch(lines);
     }
 
-    /// See [`Private::rests`].
-    pub(crate) fn rests(&self, i: usize, address: Address) -> bool {
-        self.private[i].rests(address)
-    }
-
     /// Whether a core watches the line.
     pub(crate) fn is_watched(&self, line: u64) -> bool {
         self.private.iter().any(|p| p.watches(line))

@@ -25,25 +25,25 @@ stats! {
         l1_dcache_load_misses: "accesses", "of these, misses";
         l1_dcache_stores: "accesses", "L1D accesses by stores";
         l1_dcache_store_misses: "accesses", "of these, misses";
-        l1_dcache_mshr_hits: "accesses", "loads and stores to a line that was on its way";
+        l1_dcache_mshr_hits: "accesses", "loads of a line that was on its way";
         l1_dcache_write_backs: "lines", "dirty lines that left the L1D";
         write_streamed_lines: "lines", "lines that streams of stores wrote past the L1D, without reading them";
         l2_accesses_code: "lines", "L2 accesses by instruction fetch";
         l2_accesses_load: "lines", "L2 accesses by loads";
         l2_accesses_store: "lines", "L2 accesses by stores";
-        l2_accesses_prefetch: "lines", "L2 accesses by software prefetches and the L1D's prefetcher";
+        l2_accesses_prefetch: "lines", "L2 accesses by software prefetches and the L1s' prefetchers";
         l2_accesses_walk: "lines", "L2 accesses by page walks";
         l2_misses_code: "lines", "L2 misses by instruction fetch";
         l2_misses_load: "lines", "L2 misses by loads";
         l2_misses_store: "lines", "L2 misses by stores";
-        l2_misses_prefetch: "lines", "L2 misses by software prefetches and the L1D's prefetcher";
+        l2_misses_prefetch: "lines", "L2 misses by software prefetches and the L1s' prefetchers";
         l2_misses_walk: "lines", "L2 misses by page walks";
         l2_write_backs: "lines", "dirty lines that left the L2";
         l2_mshr_full_cycles: "cycles", "time that misses waited for one of the L2's MSHRs";
         software_prefetches: "instructions", "software prefetches";
-        hardware_prefetches: "lines", "lines that the L1D's and the L2's prefetchers asked for";
-        hardware_prefetches_used: "lines", "of these, used by a load, store or fetch";
-        snoop_hits: "lines", "misses that another core's private cache supplied or gave up";
+        hardware_prefetches: "lines", "lines that the private caches' prefetchers asked for";
+        hardware_prefetches_used: "lines", "of these, used by an access, or by the prefetcher of the cache above";
+        snoop_hits: "lines", "misses that another core's private cache supplied, and uses of a line that cores fight for";
         snooped_lines: "lines", "lines given up or shared on demand of another core or a device";
     }
 }
@@ -112,11 +112,6 @@ impl Private {
         self.watched.clear();
         self.watched.extend(lines);
         self.watched.sort_unstable();
-    }
-
-    /// Whether the line of `address` is in the L1D: whoever else writes it takes it from there.
-    pub fn rests(&self, address: Address) -> bool {
-        self.l1d.find(address.place(self.l1d_bits)).is_some()
     }
 
     /// Whether a line is watched.
@@ -231,7 +226,7 @@ impl MemorySystem {
         p.stats.l1_dcache_loads += 1;
         let place = address.place(p.l1d_bits);
         if let Some(at) = p.l1d.touch(place) {
-            let (hit, ready) = (t + self.l1d_latency, p.l1d.ready(at));
+            let (hit, ready) = (t + self.l1d_latency, p.l1d.ready(at, t));
             if p.l1d.state(at) & (PREFETCHED | CONTENDED) == 0 && ready <= hit {
                 return (hit, Level::L1);
             }
@@ -246,7 +241,7 @@ impl MemorySystem {
         let line = cache::line_at(place);
         let p = &mut self.private[i];
         p.unrest += 1;
-        let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at), p.l1d.level(at));
+        let (state, ready, level) = (p.l1d.state(at), p.l1d.ready(at, t), p.l1d.level(at));
         if ready > t {
             p.stats.l1_dcache_mshr_hits += 1;
         }
@@ -325,7 +320,7 @@ impl MemorySystem {
         let place = address.place(p.l1i_bits);
         if let Some(at) = p.l1i.touch(place) {
             let state = p.l1i.state(at);
-            let ready = p.l1i.ready(at);
+            let ready = p.l1i.ready(at, t);
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
                 p.l1i.set_state(at, 0);
@@ -340,7 +335,7 @@ impl MemorySystem {
         let (ready, level, _) = self.l2_access(i, line, 0, start, CoreAccess::Fetch);
         let p = &mut self.private[i];
         p.l1i_mshrs.hold(t, ready);
-        p.l1i.insert(place, ready, level, 0, 0);
+        p.l1i.insert(place, (t, ready), level, 0, 0);
         self.train_l1i(i, place, Trigger { pc: 0, line, used: false, t, ready });
         ready
     }
@@ -366,7 +361,7 @@ impl MemorySystem {
             let p = &mut self.private[i];
             p.l1i_mshrs.hold(t, ready);
             p.l1i_prefetchers.fetched(n, line, ready);
-            p.l1i.insert(place, ready, level, PREFETCHED, 0);
+            p.l1i.insert(place, (t, ready), level, PREFETCHED, 0);
         }
     }
 
@@ -394,7 +389,7 @@ impl MemorySystem {
             self.mark_owned(i, line);
         }
         self.private[i].l1d_mshrs.hold(t, ready);
-        self.fill_l1d(i, place, ready, level, state, start);
+        self.fill_l1d(i, place, (t, ready), level, state, start);
         if who == CoreAccess::Load {
             self.train_l1d(i, place, Trigger { pc, line, used: false, t, ready });
         }
@@ -422,7 +417,7 @@ impl MemorySystem {
             let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
             self.private[i].l1d_prefetchers.fetched(n, line, ready);
-            self.fill_l1d(i, cache::beside(place, line), ready, level, state | PREFETCHED, t);
+            self.fill_l1d(i, cache::beside(place, line), (t, ready), level, state | PREFETCHED, t);
         }
     }
 
@@ -434,7 +429,7 @@ impl MemorySystem {
         }
     }
 
-    fn fill_l1d(&mut self, i: usize, place: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
+    fn fill_l1d(&mut self, i: usize, place: u64, ready: (Cycles, Cycles), level: Level, state: u8, t: Cycles) {
         let line = cache::line_at(place);
         let state = if self.shared.contention.has(line) { state | CONTENDED } else { state };
         let p = &mut self.private[i];
@@ -453,7 +448,7 @@ impl MemorySystem {
             p.l2.set_state(at, old | state & DIRTY);
         } else if state & DIRTY != 0 {
             // A non-inclusive L2 takes the line back.
-            self.fill_l2(i, line, t, Level::L2, state & (DIRTY | EXCLUSIVE), t);
+            self.fill_l2(i, line, (t, t), Level::L2, state & (DIRTY | EXCLUSIVE), t);
         } else {
             self.shared.left(i, line);
         }
@@ -466,7 +461,7 @@ impl MemorySystem {
         let t = p.l2_banks[bank].pass(t);
         *p.l2_counter(who, false) += 1;
         if let Some(at) = p.l2.touch(line) {
-            let (hit, ready, state) = (t + self.l2_latency, p.l2.ready(at), p.l2.state(at));
+            let (hit, ready, state) = (t + self.l2_latency, p.l2.ready(at, t), p.l2.state(at));
             let level = if ready > hit { p.l2.level(at) } else { Level::L2 };
             if state & PREFETCHED != 0 {
                 p.stats.hardware_prefetches_used += 1;
@@ -480,19 +475,25 @@ impl MemorySystem {
         let start = p.l2_mshrs.ready(missed);
         p.stats.l2_mshr_full_cycles += (start - missed).0;
         self.objects.missed(line, who == CoreAccess::Fetch, false);
-        let (ready, level, state) = self.beyond_l2(i, line, start, who);
+        let (ready, level, state) = self.beyond_l2(i, line, (t, start), who);
         self.private[i].l2_mshrs.hold(missed, ready);
         self.train_l2(i, Trigger { pc, line, used: false, t, ready });
         (ready, level, state & EXCLUSIVE)
     }
 
-    /// The LLC is asked at cycle `start`; fills the L2.
-    fn beyond_l2(&mut self, i: usize, line: u64, start: Cycles, who: CoreAccess) -> (Cycles, Level, u8) {
+    /// An access came at a cycle, and the LLC is asked at another; fills the L2.
+    fn beyond_l2(
+        &mut self,
+        i: usize,
+        line: u64,
+        (asked, start): (Cycles, Cycles),
+        who: CoreAccess,
+    ) -> (Cycles, Level, u8) {
         let at_llc = self.clock.at(start);
         let (arrives, level, state) = self.llc_access(i, line, at_llc, who);
         let ready = self.clock.cycle_at_or_after(arrives);
         self.shared.entered(i, line);
-        self.fill_l2(i, line, ready, level, state, start);
+        self.fill_l2(i, line, (asked, ready), level, state, start);
         (ready, level, state)
     }
 
@@ -503,7 +504,7 @@ impl MemorySystem {
         // What makes room leaves the L1D, too.
         self.private[i].unrest += 1;
         // A core that looks before finds the line, too, but never waits for what comes later.
-        self.fill_l2(i, line, Cycles::ZERO, level, state, self.clock.cycle_at_or_after(t));
+        self.fill_l2(i, line, Default::default(), level, state, self.clock.cycle_at_or_after(t));
     }
 
     fn train_l2(&mut self, i: usize, trigger: Trigger) {
@@ -524,7 +525,7 @@ impl MemorySystem {
                 return;
             }
             p.stats.hardware_prefetches += 1;
-            let (ready, _, state) = self.beyond_l2(i, line, asked, CoreAccess::Prefetch);
+            let (ready, _, state) = self.beyond_l2(i, line, (t, asked), CoreAccess::Prefetch);
             let p = &mut self.private[i];
             p.l2_mshrs.hold(asked, ready);
             p.l2_prefetchers.fetched(n, line, ready);
@@ -534,7 +535,7 @@ impl MemorySystem {
         }
     }
 
-    fn fill_l2(&mut self, i: usize, line: u64, ready: Cycles, level: Level, state: u8, t: Cycles) {
+    fn fill_l2(&mut self, i: usize, line: u64, ready: (Cycles, Cycles), level: Level, state: u8, t: Cycles) {
         let inclusive = self.l2_inclusive;
         let p = &mut self.private[i];
         let Some(victim) = p.l2.insert(line, ready, level, state & !DMA, 0) else { return };

@@ -220,7 +220,7 @@ impl MemorySystem {
         let write = who == CoreAccess::Store;
         let s = &mut self.shared;
         if let Some(at) = s.llc.touch(line) {
-            let (arrives, old) = ((t + s.latency(i, line)).max(s.llc.ready(at)), s.llc.state(at));
+            let (arrives, old) = ((t + s.latency(i, line)).max(s.llc.ready(at, t)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
             let Copies { any: shared, dirty } = self.take_from_others(i, line, write, t);
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
@@ -261,7 +261,7 @@ impl MemorySystem {
         let arrives = s.dram.read(line, start, Requester::Core { core: i as u16, access: who });
         s.mshrs.hold(looked, arrives, 1);
         if !s.exclusive() {
-            self.llc_insert(line, arrives, Level::Dram, 0, 0, t);
+            self.llc_insert(line, (t, arrives), Level::Dram, 0, 0, t);
         }
         let alone = who != CoreAccess::Fetch && (write || !copies.any);
         (arrives, Level::Dram, if alone { EXCLUSIVE } else { 0 })
@@ -282,11 +282,11 @@ impl MemorySystem {
             let old = self.shared.llc.state(at);
             self.shared.llc.set_state(at, old & !DMA | dirty);
         } else if always {
-            self.llc_insert(line, t, Level::Llc, dirty, 0, t);
+            self.llc_insert(line, (t, t), Level::Llc, dirty, 0, t);
         }
     }
 
-    pub(super) fn llc_insert(&mut self, line: u64, ready: Ps, level: Level, state: u8, ways: usize, t: Ps) {
+    pub(super) fn llc_insert(&mut self, line: u64, ready: (Ps, Ps), level: Level, state: u8, ways: usize, t: Ps) {
         if state & DMA == 0 {
             self.shared.stats.llc_allocations += 1;
         }
@@ -411,7 +411,7 @@ mod tests {
     fn ports_and_banks_pass_one_line_at_a_time() {
         let (mut m, p) = system(2, |p| p.llc.inclusion = Inclusion::NonInclusive);
         for line in [LINE, LINE + 1] {
-            m.llc_insert(line, Ps::ZERO, Level::Llc, 0, 0, Ps::ZERO);
+            m.llc_insert(line, Default::default(), Level::Llc, 0, 0, Ps::ZERO);
         }
         let hit = p.llc.latency.ps();
         let t = QUIET;
@@ -488,7 +488,7 @@ mod tests {
         let (mut m, _) = system(2, |p| p.llc.inclusion = Inclusion::MostlyExclusive);
         let at = |us| QUIET + Ps::from_us(us);
         let dirty = |m: &MemorySystem| m.shared.llc.find(LINE).map(|at| m.shared.llc.state(at) & DIRTY != 0);
-        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 0, QUIET);
+        m.llc_insert(LINE, Default::default(), Level::Llc, DIRTY | DMA, 0, QUIET);
         let load = m.llc_access(0, LINE, QUIET, CoreAccess::Load);
         assert_eq!((load.1, load.2, dirty(&m)), (Level::Llc, 0, Some(true)), "a shared copy; the dirty line stays");
         m.llc_take_victim(LINE, 0, at(1));
@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn a_store_behind_a_load_asks_a_mostly_exclusive_cache() {
         let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::MostlyExclusive);
-        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 0, QUIET);
+        m.llc_insert(LINE, Default::default(), Level::Llc, DIRTY | DMA, 0, QUIET);
         let t = wiretime_base::Cycles(300_000);
         let (there, _) = m.load(0, LINE * 64, 0, t);
         let (stored, _) = m.store(0, LINE * 64, there);
@@ -524,7 +524,7 @@ mod tests {
         m.store(0, LINE * 64, wiretime_base::Cycles(1000));
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
         for way in 1..=u64::from(p.llc.ways) {
-            m.llc_insert(LINE + way * sets, Ps::ZERO, Level::Llc, 0, 0, QUIET);
+            m.llc_insert(LINE + way * sets, Default::default(), Level::Llc, 0, 0, QUIET);
         }
         assert!(!m.private[0].holds(LINE));
         assert_eq!((m.stats().llc_write_backs, m.dram_stats().writes_cache), (1, 1));
@@ -534,11 +534,11 @@ mod tests {
     fn a_line_of_dma_that_leaves_unused_is_a_leak() {
         let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::NonInclusive);
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
-        m.llc_insert(LINE, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
-        m.llc_insert(LINE + sets, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE, Default::default(), Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE + sets, Default::default(), Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "one way: the second takes the first one's place");
         m.llc_access(0, LINE + sets, QUIET + Ps::from_us(1), CoreAccess::Load);
-        m.llc_insert(LINE + 2 * sets, Ps::ZERO, Level::Llc, DIRTY | DMA, 1, QUIET);
+        m.llc_insert(LINE + 2 * sets, Default::default(), Level::Llc, DIRTY | DMA, 1, QUIET);
         assert_eq!(m.stats().dca_leaks, 1, "used before it left");
     }
 }

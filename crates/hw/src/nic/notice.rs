@@ -77,8 +77,9 @@ pub enum Notice {
     Senseless { queue: u16 },
     /// A frame of it goes onto the wire: first bit now, last bit then; length with FCS. Told by the MAC.
     Frame { queue: u16, end: Ps, length: u32 },
-    /// A transmit descriptor is finished; software is told of it, or not yet.
-    Finished { queue: u16, reported: bool, level: Level },
+    /// A transmit descriptor, or a packet of one that has several, is finished, which frees so many entries of the ring; software is
+    /// told of it, or not yet.
+    Finished { queue: u16, entries: u32, reported: bool, level: Level },
     /// A transmit queue forgets what it has under way.
     Stopped { queue: u16 },
     /// An interrupt is raised.

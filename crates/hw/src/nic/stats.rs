@@ -53,6 +53,6 @@ stats! {
     pub struct TxQueueStats {
         packets: "packets", "packets gathered";
         write_backs: "writes", "descriptors written back as done";
-        level: "descriptors" gauge, "descriptors posted and not sent, at the end";
+        level: "descriptors" gauge, "descriptors (of a ConnectX, blocks of 64 B) posted and not sent, at the end";
     }
 }

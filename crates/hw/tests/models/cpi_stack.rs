@@ -42,7 +42,7 @@ fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
             let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
             for turn in 0..TURNS {
                 let paddr = 0x8000_0000 + turn * 7919 % lines * 64;
-                let access = MemEvent { paddr, vaddr: paddr, value: 0, index: 0, kind: MemKind::Load };
+                let access = MemEvent { paddr, vaddr: paddr, value: 0, index: 0, kind: MemKind::Load, size: 8 };
                 core.run(block, 0, length, &[access], Some(block.paddr), &mut memory, &mut Flat);
             }
             let (s, cycles) = (core.stall_stats(), core.stats().cycles);

@@ -30,7 +30,7 @@ fn turn_over(p: &Platform, ops: &[MicroOp], lines: u64) -> f64 {
         .enumerate()
         .filter_map(|(i, op)| {
             let paddr = 0x8000_0000 + i as u64 * 64;
-            kind(op).map(|kind| MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind })
+            kind(op).map(|kind| MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind, size: 8 })
         })
         .collect();
     let mut begin = core.cycle();
@@ -200,7 +200,7 @@ fn a_load_takes_what_a_store_still_holds() {
         let quick: Vec<Quick> = Quick::block(&ops);
         let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
         for n in 0..8 {
-            let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind };
+            let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind, size: 8 };
             let line = 0x8000_0000 + n * 4096;
             let accesses = [at(0, line, MemKind::Store), at(1, line + apart, MemKind::Load)];
             core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
@@ -215,6 +215,50 @@ fn a_load_takes_what_a_store_still_holds() {
     assert_eq!((found.0, beside.0), (8, 0));
     let memory = p.dram.controller_latency.ps().ns() * 3;
     assert!(beside.1 .0 > found.1 .0 + 4 * memory, "{found:?} {beside:?}");
+}
+
+/// Only what is taken counts: its return drains the pipeline as well, and is none.
+#[test]
+fn an_exception_counts_once() {
+    let p = platform();
+    let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 1));
+    let mut back = op(Class::Branch);
+    back.branch = Branch::Exception;
+    let ops = [op(Class::Alu), back];
+    let quick: Vec<Quick> = Quick::block(&ops);
+    let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+    for n in 0..5 {
+        core.exception();
+        core.run(block, 0, ops.len(), &[], Some(0x5000_0000 + n * 4096), &mut memory, &mut Flat);
+    }
+    assert_eq!(core.stats().exceptions, 5);
+}
+
+/// The same line is stored to and loaded from, in another place: the load, which is earlier, waits for its own miss and not for that
+/// of the store, which leaves behind all before it. So misses of loads overlap.
+#[test]
+fn a_load_does_not_wait_for_a_later_store_of_its_line() {
+    let p = platform();
+    let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 1));
+    let mut load = op(Class::Load);
+    load.writes(3);
+    let ops = [load, op(Class::Store), load];
+    let quick: Vec<Quick> = Quick::block(&ops);
+    let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+    let mut turns = |count: u64, from: u64| {
+        let begin = core.cycle();
+        for n in from..from + count {
+            let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind, size: 8 };
+            let (a, b) = (0x8000_0000 + n * 4096, 0x9000_0000 + n * 4096);
+            let accesses = [at(0, a, MemKind::Load), at(1, b, MemKind::Store), at(2, b + 8, MemKind::Load)];
+            core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
+        }
+        (core.cycle() - begin).0 / count
+    };
+    turns(100, 0);
+    let each = turns(400, 100);
+    let miss = p.core.frequency.hz() as u64 / 1_000_000 * p.dram.controller_latency.ps().ns() / 1000;
+    assert!(each * 2 < miss, "{each} cycles a turn, {miss} the least of a miss");
 }
 
 /// Once a store to a line of memory, what is told, and a load of a line that is in the L1D, whose branch is mispredicted: how long
@@ -238,7 +282,7 @@ fn behind_a_store_of_memory(between: Option<MicroOp>, order: Order) -> u64 {
                 (Class::Load, _) => (MemKind::Load, 0x8000_0080),
                 _ => return None,
             };
-            Some(MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind })
+            Some(MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind, size: 8 })
         };
         let accesses: Vec<MemEvent> = ops.iter().enumerate().filter_map(at).collect();
         core.run(block, 0, ops.len(), &accesses, Some(next), &mut memory, &mut Flat);

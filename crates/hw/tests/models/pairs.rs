@@ -114,7 +114,7 @@ fn a_load_runs_past_an_older_store_of_its_bytes_once() {
     store.data_from = 1;
     // The store's address takes twenty cycles, the load's is there.
     let ops = [op(Class::DivWide, &[20], &[9]), store, op(Class::Load, &[21], &[1])];
-    let event = |index, kind| MemEvent { paddr: 0x8000_0000, vaddr: 0x8000_0000, value: 0, index, kind };
+    let event = |index, kind| MemEvent { paddr: 0x8000_0000, vaddr: 0x8000_0000, value: 0, index, kind, size: 8 };
     let accesses = [event(1, MemKind::Store), event(2, MemKind::Load)];
     let cycles = |p: &Platform| {
         let core = run(p, &ops, &accesses, TURNS);

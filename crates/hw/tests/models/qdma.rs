@@ -102,7 +102,8 @@ impl Bench {
     }
 
     fn faults(&self) -> u64 {
-        self.port.stats(4, &self.engine, &self.books).receive.buffer_faults
+        let stats = self.port.stats(4, &self.engine, &self.books);
+        stats.receive.buffer_faults + stats.transmit.buffer_faults
     }
 }
 

@@ -39,7 +39,7 @@ fn step(number: u64, classes: &[(u8, u8, u8)]) -> Step {
         if let Class::Load | Class::Store = class {
             let kind = if class == Class::Load { MemKind::Load } else { MemKind::Store };
             let paddr = DATA + u64::from(a % 16) * 64 + u64::from(b % 8) * 8;
-            events.push(MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind });
+            events.push(MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind, size: 8 });
         }
         ops.push(op);
     }

@@ -17,7 +17,7 @@ impl MemorySystem {
         let place = address.place(p.l1d_bits);
         let step = p.streaming.step(address);
         if let Some(at) = p.l1d.touch(place) {
-            let (state, ready) = (p.l1d.state(at), p.l1d.ready(at));
+            let (state, ready) = (p.l1d.state(at), p.l1d.ready(at, t));
             if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
                 p.streaming.hit(1);
                 return (t + Cycles(1), Level::L1);
@@ -87,7 +87,7 @@ impl MemorySystem {
         self.shared.drop_line(line);
         let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
         self.shared.entered(i, line);
-        self.fill_l2(i, line, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        self.fill_l2(i, line, (t, done), Level::L2, DIRTY | EXCLUSIVE, t);
         done
     }
 
@@ -142,7 +142,7 @@ impl MemorySystem {
             return self.stream(i, line, target, t);
         }
         let done = self.overwrite(i, line, t);
-        self.fill_l1d(i, place, done, Level::L2, DIRTY | EXCLUSIVE, t);
+        self.fill_l1d(i, place, (t, done), Level::L2, DIRTY | EXCLUSIVE, t);
         (done, Level::L2)
     }
 
@@ -154,7 +154,7 @@ impl MemorySystem {
         let mut done = t + Cycles(1);
         let contended = if self.shared.contention.has(line) { CONTENDED } else { 0 };
         p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
-        done = done.max(p.l1d.ready(at));
+        done = done.max(p.l1d.ready(at, t));
         self.mark_owned(i, line);
         (done + self.permission(i, line, others), Level::Snoop)
     }

@@ -284,6 +284,7 @@ impl Books {
                 }
             }
             Notice::Senseless { queue } => {
+                self.ports[port].senseless += 1;
                 if let Some(id) = self.ports[port].queue(queue).transmit.leaving.take() {
                     self.ledger.moves(id, Fate::InTx, Fate::HostDrop);
                 }

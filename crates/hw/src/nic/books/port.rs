@@ -67,10 +67,10 @@ impl TransmitBook {
         self.begun.pop_front().unwrap_or_default()
     }
 
-    fn finished(&mut self, reported: bool) {
-        self.since_report += 1;
+    fn finished(&mut self, entries: u32, reported: bool) {
+        self.since_report += entries;
         if reported {
-            self.interval = std::mem::take(&mut self.since_report);
+            self.interval = std::mem::take(&mut self.since_report).max(1);
         }
     }
 }
@@ -159,6 +159,7 @@ pub struct PortBook {
     pub(super) refused: u64,
     /// Packets that were refused or dropped for want of descriptors or requests.
     pub(super) out_of_buffer: u64,
+    pub(super) senseless: u64,
     /// Frames that left, and their bytes.
     sent: [u64; 2],
     /// A ring that software polls has started anew.
@@ -174,6 +175,7 @@ impl PortBook {
             tap: Tap::default(),
             drops: Drops::new(classes, queues),
             out_of_buffer: 0,
+            senseless: 0,
             last_drop: Ps::ZERO,
             outgoing: VecDeque::with_capacity(256),
             arrived: 0,
@@ -226,7 +228,11 @@ impl PortBook {
             ..ReceiveStats::default()
         };
         let [frames, bytes] = self.sent;
-        (receive, TransmitStats { frames, bytes, write_backs: sum(|q| q.reports), ..TransmitStats::default() })
+        let bad_packets = self.senseless;
+        (
+            receive,
+            TransmitStats { frames, bytes, write_backs: sum(|q| q.reports), bad_packets, ..TransmitStats::default() },
+        )
     }
 
     /// The next frame has left: the packet that it carries.
@@ -262,9 +268,9 @@ impl PortBook {
             }
             Notice::Rung { queue } => self.queue(queue).driver.rings(t),
             Notice::Begun { queue } => self.queue(queue).transmit.begun(t),
-            Notice::Finished { queue, reported, level } => {
+            Notice::Finished { queue, entries, reported, level } => {
                 let q = self.queue(queue);
-                q.transmit.finished(reported);
+                q.transmit.finished(entries, reported);
                 q.transmit.level(level);
                 q.level = level.posted;
                 q.reports += u64::from(reported);
@@ -350,7 +356,7 @@ mod tests {
         assert!(!b.full);
         b.level(level(63));
         assert!(b.full, "one more and it would be empty");
-        (0..32).for_each(|i| b.finished(i == 31));
+        (0..32).for_each(|i| b.finished(1, i == 31));
         assert_eq!(b.interval, 32);
         b.level(level(1));
         assert!(b.full, "four reports of 32 are not free in a ring of 64");

@@ -148,9 +148,9 @@ fn cores(p: &Platform) -> Vec<u64> {
             } & !7;
             // Now and then under another address, of another colour.
             let vaddr = if turn % 3 == 0 { paddr + (1 << 33) + 4096 } else { paddr };
-            events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind });
+            events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind, size: 8 });
             if kind == MemKind::Store && i % 3 == 0 {
-                events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind: MemKind::Load });
+                events.push(MemEvent { paddr, vaddr, value: 0, index: i as u16, kind: MemKind::Load, size: 8 });
             }
         }
         if matches!(class, Class::Store) && turn % 4 == 0 {
@@ -223,7 +223,7 @@ fn loops(p: &Platform, class: Class, virtually: u64, turns: impl Iterator<Item =
     for (first, step) in turns {
         let event = |(i, &kind): (usize, &MemKind)| {
             let paddr = first + i as u64 * step;
-            MemEvent { paddr, vaddr: paddr + virtually, value: 0, index: i as u16, kind }
+            MemEvent { paddr, vaddr: paddr + virtually, value: 0, index: i as u16, kind, size: 8 }
         };
         let events: Vec<MemEvent> = kinds.iter().enumerate().map(event).collect();
         core.run(block, 0, ops.len(), &events, Some(2 << 30), &mut memory, &mut Pages);
@@ -266,7 +266,7 @@ fn pairs(p: &Platform) -> Vec<u64> {
     (ops[1].data_from, ops[4].moves, ops[8].branch) = (1, true, Branch::Conditional);
     let quick = Quick::block(&ops);
     let (mut memory, mut core) = (MemorySystem::new(p, 1), Core::new(p, 0));
-    let event = |index, kind| MemEvent { paddr: 1 << 29, vaddr: 1 << 29, value: 0, index, kind };
+    let event = |index, kind| MemEvent { paddr: 1 << 29, vaddr: 1 << 29, value: 0, index, kind, size: 8 };
     let events = [event(1, MemKind::Store), event(2, MemKind::Load)];
     for turn in 0..500u64 {
         let at = (2 << 30) + turn % 5 * 256;

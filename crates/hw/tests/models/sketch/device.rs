@@ -94,7 +94,7 @@ impl Sketch {
         io.note(Notice::Gathered { queue });
         io.send(now, queue, &frame, 60);
         let level = Level { posted: q.ring.held.len() as u32 - 1, entries: ENTRIES };
-        io.note(Notice::Finished { queue, reported: true, level });
+        io.note(Notice::Finished { queue, entries: 1, reported: true, level });
         self.work(queue, io);
     }
 

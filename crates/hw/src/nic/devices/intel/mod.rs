@@ -152,7 +152,6 @@ impl<C: Controller> Intel<C> {
     fn interrupt(&mut self, t: Ps, vector: u8, causes: u32, fx: &mut Effects<'_, Due>) {
         match self.moderation.raise(t, vector.into(), causes) {
             InterruptAction::Raise(causes) => {
-                fx.tell(t, Notice::Interrupt { vector: vector.into() });
                 self.registers.raise(vector, causes);
                 self.interrupts_go(fx);
             }
@@ -173,7 +172,7 @@ impl<C: Controller> Intel<C> {
                 self.held |= 1 << vector;
                 fx.at(next, Due::Throttle { vector });
             } else {
-                self.message_goes(now, vector);
+                self.message_goes(now, vector, fx);
             }
         }
         if !self.registers.interrupt() {
@@ -185,12 +184,14 @@ impl<C: Controller> Intel<C> {
                 fx.at(next, Due::Throttle { vector: 0 });
             } else {
                 self.asserted = true;
+                fx.tell(now, Notice::Interrupt { vector: 0 });
                 self.moderation.went(now, 0, self.registers.throttle(0));
             }
         }
     }
 
-    fn message_goes(&mut self, t: Ps, vector: u8) {
+    fn message_goes(&mut self, t: Ps, vector: u8, fx: &mut Effects<'_, Due>) {
+        fx.tell(t, Notice::Interrupt { vector: vector.into() });
         self.messages |= 1 << vector;
         self.moderation.went(t, vector.into(), self.registers.throttle(vector));
     }
@@ -204,7 +205,7 @@ impl<C: Controller> Intel<C> {
         self.interrupt(t, vector, 0, fx);
         if self.held >> vector & 1 != 0 {
             self.held &= !(1 << vector);
-            self.message_goes(t, vector);
+            self.message_goes(t, vector, fx);
         }
         if vector == 0 {
             self.pin_held = false;

@@ -217,6 +217,6 @@ impl<C: Controller> Intel<C> {
             let cause = (InterruptCause::Transmitted(r.queue, empty), r.descriptor.delay);
             self.completed(visible, Side::Transmit, cause, io);
         }
-        io.tell(t, Notice::Finished { queue: r.queue, reported, level: self.level(r.queue) });
+        io.tell(t, Notice::Finished { queue: r.queue, entries: 1, reported, level: self.level(r.queue) });
     }
 }

@@ -38,11 +38,11 @@ impl Mlx5 {
         let address = self.segment.queue.wrapping_add(u64::from(slot) << LOG_ENTRY);
         let mut entry = [0; ENTRY];
         if !io.guest.read(address, &mut entry) {
-            self.faults += 1;
+            self.faults[0] += 1;
             return;
         }
         let Some(input) = self.input(&entry, io) else {
-            self.faults += 1;
+            self.faults[0] += 1;
             return;
         };
         let length = (word(&entry, 0x38) as usize).clamp(INLINE, LONGEST);
@@ -88,7 +88,7 @@ impl Mlx5 {
         let mut mailbox = [0; MAILBOX];
         for part in output[INLINE..].chunks(DATA) {
             if !io.guest.read(at, &mut mailbox) {
-                self.faults += 1;
+                self.faults[0] += 1;
                 return;
             }
             let now = io.now;

@@ -208,7 +208,8 @@ impl Mlx5 {
         mut entry: [u8; ENTRY],
         io: &mut Io<'_, Due, G>,
     ) -> Option<(Ps, u32)> {
-        self.faults += u64::from(entry[SYNDROME] != FLUSHED);
+        let sending = usize::from(entry[ENTRY - 1] >> 4 == SEND_ERROR);
+        self.faults[sending] += u64::from(entry[SYNDROME] != FLUSHED);
         self.complete(t, cq, &mut entry, own(Moves::Completions), io)
     }
 
@@ -240,7 +241,7 @@ impl Mlx5 {
 
     /// A completion queue is gone while something still completes to it.
     pub(super) fn lost_completion<G: GuestMemory>(&mut self, t: Ps, number: u32, io: &mut Io<'_, Due, G>) {
-        self.faults += 1;
+        self.faults[0] += 1;
         let told = self.objects.eqs.iter().find(|(_, eq)| eq.mask >> CQ_ERROR_EVENT & 1 != 0).map(|(n, _)| n);
         if let Some(eq) = told {
             let mut data = [0; 28];

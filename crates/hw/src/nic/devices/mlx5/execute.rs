@@ -229,13 +229,31 @@ impl Mlx5 {
                 o.gives_back(tir.as_ref().map_or(0, |_| Tir::ENTRIES));
                 gone(tir)
             }
-            op::CREATE_RQT => made(o.tables.add(receivers(input)), output),
-            op::MODIFY_RQT => {
-                let Some(table) = o.tables.get_mut(of_object(input)) else { return Some(Status::BadIndex) };
-                *table = receivers(input);
-                Status::Ok
+            op::CREATE_RQT => {
+                let table = receivers(input);
+                if o.affords(table.len()) {
+                    made(o.tables.add(table), output)
+                } else {
+                    Status::NoResources
+                }
             }
-            op::DESTROY_RQT => gone(o.tables.remove(of_object(input))),
+            op::MODIFY_RQT => {
+                let table = receivers(input);
+                let Some(had) = o.tables.get(of_object(input)).map(Vec::len) else { return Some(Status::BadIndex) };
+                if !o.affords(table.len()) {
+                    return Some(Status::NoResources);
+                }
+                o.gives_back(had);
+                o.tables.get_mut(of_object(input)).map_or(Status::BadIndex, |t| {
+                    *t = table;
+                    Status::Ok
+                })
+            }
+            op::DESTROY_RQT => {
+                let table = o.tables.remove(of_object(input));
+                o.gives_back(table.as_ref().map_or(0, Vec::len));
+                gone(table)
+            }
             _ => return None,
         })
     }

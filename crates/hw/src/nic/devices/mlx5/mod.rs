@@ -232,12 +232,14 @@ pub struct Mlx5 {
     asks: Ps,
     /// Bytes that wait for the wire.
     waiting: u64,
+    waiting_most: u64,
     /// Requests read, and reads: of receiving, of sending.
     fetched: [(u64, u64); 2],
     messages: VecDeque<u16>,
     out_of_buffer: BTreeMap<u32, u64>,
     steered_nowhere: u64,
-    faults: u64,
+    /// By side: of receiving and of commands, and of sending.
+    faults: [u64; 2],
     epochs: u32,
     now: Ps,
     /// Completion queues with an open session.
@@ -284,11 +286,12 @@ impl Mlx5 {
             spare: Vec::with_capacity(1024),
             asks: Ps::MAX,
             waiting: 0,
+            waiting_most: 0,
             fetched: [(0, 0); 2],
             messages: VecDeque::with_capacity(64),
             out_of_buffer: BTreeMap::new(),
             steered_nowhere: 0,
-            faults: 0,
+            faults: [0; 2],
             epochs: 0,
             now: Ps::ZERO,
             open_sessions: Vec::with_capacity(QUEUES),
@@ -605,10 +608,16 @@ impl Device for Mlx5 {
                 fifo_peak: self.buffer.peak,
                 fifo_level: self.buffer.level,
                 fifo_level_ps: self.buffer.level_ps,
-                buffer_faults: self.faults,
+                buffer_faults: self.faults[0],
                 ..r
             },
-            TransmitStats { descriptor_fetches: sent.0, descriptors_fetched: sent.1, ..t },
+            TransmitStats {
+                descriptor_fetches: sent.0,
+                descriptors_fetched: sent.1,
+                fifo_peak: self.waiting_most,
+                buffer_faults: self.faults[1],
+                ..t
+            },
         )
     }
 
@@ -617,7 +626,7 @@ impl Device for Mlx5 {
         let rq = self.lanes[0].get(at).copied().flatten().and_then(|n| self.objects.rqs.get(n));
         let sq = self.lanes[1].get(at).copied().flatten().and_then(|n| self.objects.sqs.get(n));
         let free = rq.map_or(0, |rq| rq.posted.wrapping_sub(rq.taken).into());
-        let level = sq.map_or(0, |sq| sq.posted.wrapping_sub(sq.parsed).into());
+        let level = sq.map_or(0, |sq| sq.level().posted.into());
         let [delivered, packets] = [0, 1].map(|side: usize| self.counted[side].get(at).copied().unwrap_or(0));
         (RxQueueStats { free, delivered, ..r }, TxQueueStats { level, packets, ..t })
     }

@@ -3,6 +3,7 @@
 use super::compress::Session;
 use super::events::ENTRY;
 use super::fields::{double, get, half, number, word};
+use crate::nic::notice::Level;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wiretime_base::Ps;
@@ -417,11 +418,12 @@ pub struct Sq {
     /// It has a transport, and can send packets.
     pub transport: bool,
     pub lane: Option<u16>,
-    /// Counts of basic blocks of 64 bytes: posted, read or being read, here, worked on.
+    /// Counts of basic blocks of 64 bytes: posted, read or being read, here, worked on, finished.
     pub posted: u16,
     pub fetched: u16,
     pub here: u16,
     pub parsed: u16,
+    pub done: u16,
     /// When all that is being read is here.
     pub here_by: Ps,
     /// Packets of requests that are here.
@@ -432,6 +434,14 @@ pub struct Sq {
     pub rung: Ps,
     pub ready: Ps,
     pub epoch: u32,
+}
+
+impl Sq {
+    /// How full the ring is, in blocks: what has been posted and is not finished.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        Level { posted: self.posted.wrapping_sub(self.done).into(), entries: self.ring.entries() }
+    }
 }
 
 /// The largest ring of work that capabilities announce.

@@ -229,7 +229,7 @@ impl Mlx5 {
         let now = io.now;
         let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
         let mut record = [0; 4];
-        self.faults += u64::from(!io.guest.read(rq.ring.record, &mut record));
+        self.faults[0] += u64::from(!io.guest.read(rq.ring.record, &mut record));
         (rq.looking, rq.looked) = (false, true);
         let posted = count_of(&record);
         // More than the ring holds cannot be.
@@ -292,7 +292,7 @@ impl Mlx5 {
         let purpose = Purpose::new(Side::Receive, rq.lane.unwrap_or(UNNAMED), Moves::Descriptors);
         if linked {
             let mut next = [0; 4];
-            self.faults += u64::from(!io.guest.read(address, &mut next));
+            self.faults[0] += u64::from(!io.guest.read(address, &mut next));
             rq.next = half(&next, 2);
         }
         self.fetched[0].0 += 1;
@@ -355,7 +355,7 @@ impl Mlx5 {
         let mut bytes = [0; 16 * SEGMENTS + 16];
         let size = (1usize << rq.ring.stride).min(bytes.len());
         let there = rq.ring.entry(index.into()).is_some_and(|at| io.guest.read(at, &mut bytes[..size]));
-        self.faults += u64::from(!there);
+        self.faults[0] += u64::from(!there);
         for part in bytes[skip.min(size)..size].chunks_exact(16).take(SEGMENTS) {
             let s = Segment::of(part);
             if s.key == END_KEY {

@@ -17,7 +17,7 @@ use crate::nic::blocks::checks::{self, L3, L4};
 use crate::nic::blocks::offload::{self, Context, Offload, Wants, PACKET_MAX};
 use crate::nic::blocks::vlan;
 use crate::nic::device::Io;
-use crate::nic::notice::{Level, Notice};
+use crate::nic::notice::Notice;
 use crate::requester::{Moves, Purpose, Side, UNNAMED};
 use crate::wire::FCS;
 use wiretime_base::Ps;
@@ -68,6 +68,8 @@ pub struct Work {
     tag: Option<u16>,
     /// Number of its request and what that asked for; whether it ends with this packet, and software then wants to know.
     request: (u16, u8),
+    /// How many blocks there are up to its request's end.
+    behind: u16,
     ends: bool,
     signals: bool,
     outcome: Outcome,
@@ -107,7 +109,7 @@ impl Mlx5 {
     pub(super) fn send_record<G: GuestMemory>(&mut self, queue: u32, epoch: u32, io: &mut Io<'_, Due, G>) {
         let Some(sq) = self.objects.sqs.get_mut(queue).filter(|sq| sq.epoch == epoch) else { return };
         let mut record = [0; 4];
-        self.faults += u64::from(!io.guest.read(sq.ring.record.wrapping_add(4), &mut record));
+        self.faults[1] += u64::from(!io.guest.read(sq.ring.record.wrapping_add(4), &mut record));
         let posted = count_of(&record);
         if u32::from(posted.wrapping_sub(sq.parsed)) <= sq.ring.entries() {
             sq.posted = posted;
@@ -132,7 +134,7 @@ impl Mlx5 {
             let of_page = (sq.ring.pages.rest(u64::from(first * BLOCK)) / u64::from(BLOCK)).max(1) as u32;
             let count = u32::from(waits.min(most).min(ahead - under_way)).min(to_end).min(of_page);
             let Some(address) = sq.ring.entry(first) else {
-                self.faults += 1;
+                self.faults[1] += 1;
                 return;
             };
             sq.fetched = sq.fetched.wrapping_add(count as u16);
@@ -160,7 +162,7 @@ impl Mlx5 {
             }
             let mut control = [0; 16];
             let block = |i: u16| sq.ring.entry(u32::from(sq.parsed.wrapping_add(i)));
-            self.faults += u64::from(!block(0).is_some_and(|at| io.guest.read(at, &mut control)));
+            self.faults[1] += u64::from(!block(0).is_some_and(|at| io.guest.read(at, &mut control)));
             let units = (word(&control, 4) & 0x3f).max(1);
             let blocks = (units * 16).div_ceil(BLOCK) as u16;
             if blocks > here {
@@ -169,7 +171,7 @@ impl Mlx5 {
             for i in 0..blocks {
                 let at = usize::from(i) * BLOCK as usize;
                 let there = block(i).is_some_and(|a| io.guest.read(a, &mut request[at..at + BLOCK as usize]));
-                self.faults += u64::from(!there);
+                self.faults[1] += u64::from(!there);
             }
             if let Some(sq) = self.objects.sqs.get_mut(queue) {
                 sq.parsed = sq.parsed.wrapping_add(blocks);
@@ -185,11 +187,11 @@ impl Mlx5 {
         let now = io.now;
         let (opcode, counter) = (w[3], half(w, 1));
         let Some(sq) = self.objects.sqs.get(queue) else { return };
-        let (cq, epoch, rung) = (sq.cq, sq.epoch, sq.rung);
+        let (cq, epoch, rung, behind) = (sq.cq, sq.epoch, sq.rung, sq.parsed);
         let signals = w[11] & 0xc >= 8;
         let tag = (half(w, 28) & INSERTS_TAG != 0).then(|| half(w, 30));
         let request = (counter, opcode);
-        let whole = |work: Work| Work { queue, epoch, rung, request, ends: true, signals, ..work };
+        let whole = |work: Work| Work { queue, epoch, rung, request, behind, ends: true, signals, ..work };
         match opcode {
             _ if sq.state == State::Error => {
                 let work = whole(self.spare.pop().unwrap_or_default());
@@ -278,8 +280,7 @@ impl Mlx5 {
             self.sends_first(queue);
         }
         if let Some((sq, lane)) = self.objects.sqs.get(queue).and_then(|sq| Some((sq, sq.lane?))) {
-            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
-            io.tell(work.rung, Notice::Posted { queue: lane, count: 1, level });
+            io.tell(work.rung, Notice::Posted { queue: lane, count: 1, level: sq.level() });
         }
         if let Some(sq) = self.objects.sqs.get_mut(queue) {
             if sq.work.is_empty() {
@@ -350,6 +351,7 @@ impl Mlx5 {
             work.claimed = 0;
         }
         self.waiting += work.claimed;
+        self.waiting_most = self.waiting_most.max(self.waiting);
         let purpose = purpose(sq, Moves::Payload);
         if let Some(queue) = sq.lane {
             io.note(Notice::Begun { queue });
@@ -399,7 +401,7 @@ impl Mlx5 {
         for &(at, bytes) in &work.pieces {
             let end = frame.len();
             frame.resize(end + bytes as usize, 0);
-            self.faults += u64::from(!io.guest.read(at, &mut frame[end..]));
+            self.faults[1] += u64::from(!io.guest.read(at, &mut frame[end..]));
         }
         io.note(Notice::Read { queue: lane, first: Some(work.pieces.first().map_or(0, |p| p.0)) });
         io.note(Notice::Gathered { queue: lane });
@@ -416,6 +418,7 @@ impl Mlx5 {
             *waiting += length;
             counters.sent.count(class_of(f), length + u64::from(FCS));
         });
+        self.waiting_most = self.waiting_most.max(self.waiting);
         if !good {
             io.note(Notice::Senseless { queue: lane });
         }
@@ -457,11 +460,15 @@ impl Mlx5 {
         self.recycle(work);
     }
 
-    fn finished<G>(&self, work: &Work, lane: u16, reported: bool, io: &mut Io<'_, Due, G>) {
-        if let Some(sq) = self.objects.sqs.get(work.queue) {
-            let level = Level { posted: sq.posted.wrapping_sub(sq.parsed).into(), entries: sq.ring.entries() };
-            io.note(Notice::Finished { queue: lane, reported, level });
+    /// A packet is finished, and the request that ends with it: requests before it that sent nothing as well.
+    fn finished<G>(&mut self, work: &Work, lane: u16, reported: bool, io: &mut Io<'_, Due, G>) {
+        let Some(sq) = self.objects.sqs.get_mut(work.queue) else { return };
+        let mut entries = 0;
+        if work.ends {
+            entries = work.behind.wrapping_sub(sq.done).into();
+            sq.done = work.behind;
         }
+        io.note(Notice::Finished { queue: lane, entries, reported, level: sq.level() });
     }
 
     fn sent_completion<G: GuestMemory>(
@@ -503,7 +510,7 @@ impl Mlx5 {
         }
         let key = word(w, 12);
         let Some(m) = self.objects.keys.get_mut(key >> 8) else {
-            self.faults += 1;
+            self.faults[1] += 1;
             return;
         };
         m.low = key as u8;

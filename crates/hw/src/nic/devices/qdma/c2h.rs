@@ -104,7 +104,7 @@ impl<S: SharedRegisters> Qdma<S> {
         }
         for entry in fetch.entry..fetch.entry + fetch.count {
             let mut bytes = [0; 8];
-            self.faults += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
+            self.faults[0] += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
             let buffer = u64::from_le_bytes(bytes);
             io.note(Notice::Offered { buffer });
             q.ring.held.push_back((entry, buffer));

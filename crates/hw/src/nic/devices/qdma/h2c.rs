@@ -66,7 +66,7 @@ impl<S: SharedRegisters> Qdma<S> {
     pub(super) fn post_h2c<G: GuestMemory>(&mut self, queue: u16, value: u32, io: &mut Io<'_, Due, G>) {
         let Some(q) = self.h2c.get_mut(usize::from(queue)).filter(|q| q.ring.on) else { return };
         let Some(count) = q.ring.post(value & 0xffff) else {
-            self.faults += 1;
+            self.faults[1] += 1;
             return;
         };
         if q.report.arms(value >> 16 & 1 != 0) {
@@ -84,7 +84,7 @@ impl<S: SharedRegisters> Qdma<S> {
         }
         for entry in fetch.entry..fetch.entry + fetch.count {
             let mut bytes = [0; 16];
-            self.faults += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
+            self.faults[1] += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
             q.ring.held.push_back((entry, Descriptor::of(&bytes)));
         }
         self.sending.set(queue, true);
@@ -168,7 +168,7 @@ impl<S: SharedRegisters> Qdma<S> {
         // No frame is longer: what is beyond goes nowhere.
         let end = (at + d.length as usize).min(FRAME_MAX);
         q.packet.resize(end, 0);
-        self.faults += u64::from(end > at && !io.guest.read(d.address, &mut q.packet[at..end]));
+        self.faults[1] += u64::from(end > at && !io.guest.read(d.address, &mut q.packet[at..end]));
         q.ring.finish();
         let (reported, sent) = q.report.done(q.ring.outstanding() == 0, self.registers.report_interval());
         if sent {
@@ -180,11 +180,12 @@ impl<S: SharedRegisters> Qdma<S> {
             // The last bytes are the check sequence's, whose value is not modelled.
             let frame = &packet[..packet.len().saturating_sub(FCS as usize)];
             self.waiting += io.send(t + self.packet_latency, queue, frame, 0) as u64 + u64::from(FCS);
+            self.waiting_most = self.waiting_most.max(self.waiting);
             let q = &mut self.h2c[usize::from(queue)];
             (q.packet, q.sent) = (packet, q.sent + 1);
             q.packet.clear();
         }
-        io.tell(t, Notice::Finished { queue, reported, level: self.level(queue) });
+        io.tell(t, Notice::Finished { queue, entries: 1, reported, level: self.level(queue) });
     }
 
     /// A ring's report: what is done, up to now.

@@ -141,7 +141,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 ring.wait((side, queue, status));
                 self.statuses.push_back(Status::Interrupts(how.vector));
             }
-            None => self.faults += 1, // software has none there
+            None => self.faults[0] += 1, // software has none there
         }
     }
 
@@ -176,7 +176,7 @@ impl<S: SharedRegisters> Qdma<S> {
     /// A message arrives.
     pub(super) fn message<G>(&mut self, vector: u16, io: &mut Io<'_, Due, G>) {
         if vector >= super::registers::VECTORS {
-            self.faults += 1;
+            self.faults[0] += 1;
             return;
         }
         io.note(Notice::Interrupt { vector });

@@ -197,7 +197,7 @@ impl<S: SharedRegisters> Qdma<S> {
     pub(super) fn post_mapped(&mut self, side: Side, queue: u16, value: u32) {
         let Some(q) = self.mapped.ring(side, queue) else { return };
         if q.ring.post(value & 0xffff).is_none() {
-            self.faults += 1;
+            self.faults[side as usize] += 1;
             return;
         }
         let at_once = q.report.arms(value >> 16 & 1 != 0);
@@ -222,7 +222,7 @@ impl<S: SharedRegisters> Qdma<S> {
         }
         for entry in fetch.entry..fetch.entry + fetch.count {
             let mut bytes = [0; 32];
-            self.faults += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
+            self.faults[side as usize] += u64::from(!io.guest.read(q.ring.at(entry), &mut bytes));
             q.ring.held.push_back((entry, (Copy::of(&bytes), ready)));
         }
         self.mapped.having[side as usize].set(queue, true);
@@ -296,7 +296,7 @@ impl<S: SharedRegisters> Qdma<S> {
         if part.length > 0 {
             let mut bytes = std::mem::take(&mut self.mapped.bytes);
             bytes.resize(part.length as usize, 0);
-            self.faults += u64::from(!self.mapped.memory.read(part.from, &mut bytes));
+            self.faults[0] += u64::from(!self.mapped.memory.read(part.from, &mut bytes));
             self.write_through(t, (part.to, &bytes), purpose(Side::Receive, m.queue), io);
             self.mapped.bytes = bytes;
         } else {
@@ -335,7 +335,7 @@ impl<S: SharedRegisters> Qdma<S> {
         let bytes = &mut self.mapped.bytes;
         bytes.resize(part.length as usize, 0);
         let moved = io.guest.read(part.from, bytes) && self.mapped.memory.write(part.to, bytes);
-        self.faults += u64::from(!moved && part.length > 0);
+        self.faults[1] += u64::from(!moved && part.length > 0);
         if ends {
             self.mapped_done(Side::Transmit, queue, epoch);
         }

@@ -240,11 +240,13 @@ pub struct Qdma<S> {
     on: Vec<u16>,
     /// Bytes that wait for the wire, of the FIFO's; by packet, in order.
     waiting: u64,
+    waiting_most: u64,
     tx_fifo: u64,
     received: ReceiveStats,
     reports: u64,
     fetched: [[u64; 2]; 2],
-    faults: u64,
+    /// By side: receiving and sending.
+    faults: [u64; 2],
     scratch: Vec<u8>,
 }
 
@@ -311,11 +313,12 @@ impl<S: SharedRegisters> Qdma<S> {
             blocked: false,
             on: Vec::with_capacity(queues),
             waiting: 0,
+            waiting_most: 0,
             tx_fifo: nic.tx_fifo.bytes(),
             received: ReceiveStats::default(),
             reports: 0,
             fetched: [[0; 2]; 2],
-            faults: 0,
+            faults: [0; 2],
             scratch: Vec::with_capacity(256),
         }
     }
@@ -502,7 +505,7 @@ impl<S: SharedRegisters> Qdma<S> {
                 if ring.on {
                     let available = ring.outstanding();
                     let Some(count) = ring.post(index) else {
-                        self.faults += 1;
+                        self.faults[0] += 1;
                         return;
                     };
                     io.tell(t, Notice::Replenished { queue, count, available });
@@ -515,12 +518,17 @@ impl<S: SharedRegisters> Qdma<S> {
             }
             Bell::Completion => {
                 let ring = &mut self.rings[at];
+                let before = ring.context.clone();
                 let c = &mut ring.context;
                 (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
                 (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
                 let count = self.registers.count(c.count);
                 let follows = ring.read_up_to(index, count, value >> 28 & 1 != 0);
-                self.faults += u64::from(follows.is_none() && ring.entries > 0);
+                if follows.is_none() {
+                    // Nothing of a doorbell holds that says what cannot be.
+                    ring.context = before;
+                    self.faults[0] += u64::from(ring.entries > 0);
+                }
                 self.follow(t, queue, follows.unwrap_or(Follows::Nothing), io);
             }
         }
@@ -735,13 +743,15 @@ impl<S: SharedRegisters> Device for Qdma<S> {
                 fifo_peak: self.buffer.peak,
                 fifo_level: self.buffer.level,
                 fifo_level_ps: self.buffer.level_ps,
-                buffer_faults: self.faults,
+                buffer_faults: self.faults[0],
                 ..r
             },
             TransmitStats {
                 descriptor_fetches: tx_fetches,
                 descriptors_fetched: tx_descriptors,
                 write_backs: self.reports,
+                fifo_peak: self.waiting_most,
+                buffer_faults: self.faults[1],
                 ..t
             },
         )
