@@ -137,14 +137,15 @@ def title(result: Report) -> str:
 
 def table(result: Report, host: Mapping[str, Any]) -> RenderableType:
     """Return the run's table."""
-    t = Table(title=title(result), box=box.SIMPLE_HEAD, show_header=False, title_justify="left", title_style="bold")
+    t = Table(box=box.SIMPLE_HEAD, show_header=False)
     t.add_column(style="dim")
     t.add_column(justify="right")
     t.add_column()
     for name, value, note in rows(result, host):
         t.add_row(name, value, Text(note, style="dim"))
     warnings = [Text(f"warning: {w}", style="yellow") for w in result["warnings"]]
-    return Group(t, *warnings)
+    # Not the table's title, which would be no wider than that.
+    return Group(Text(title(result), style="bold"), t, *warnings)
 
 
 def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:

@@ -24,11 +24,14 @@ pub struct Ports {
     ring: [u64; WINDOW as usize],
     /// Cycles known to be full for one set of ports: a search goes on behind them.
     full: (PortMask, Cycles, Cycles),
+    /// Cycles at which no operation of one set of ports and one interval can start.
+    barred: (PortMask, u8, Cycles, Cycles),
 }
 
 impl Default for Ports {
     fn default() -> Self {
-        Self { ring: [u64::MAX; WINDOW as usize], full: (0, Cycles::ZERO, Cycles::ZERO) }
+        let none = (Cycles::ZERO, Cycles::ZERO);
+        Self { ring: [u64::MAX; WINDOW as usize], full: (0, none.0, none.1), barred: (0, 0, none.0, none.1) }
     }
 }
 
@@ -100,12 +103,16 @@ impl Ports {
     #[inline(never)]
     fn search_long(&mut self, from: Cycles, ports: PortMask, interval: u8) -> Cycles {
         let cycles = |t: Cycles| (0..u64::from(interval)).map(move |later| t + Cycles(later));
-        let mut t = from;
+        let (of, long, first, end) = self.barred;
+        let known = of == ports && long == interval;
+        let mut t = if known && (first..end).contains(&from) { end } else { from };
         loop {
             let free = cycles(t).fold(ports, |free, t| free & !self.busy(t));
             if free != 0 {
                 let pick = free & free.wrapping_neg();
                 cycles(t).for_each(|t| self.book(t, pick));
+                let first = if known && (first..=end).contains(&from) { first } else { from };
+                self.barred = (ports, interval, first, t);
                 return t;
             }
             t += Cycles(1);
@@ -130,6 +137,10 @@ impl Ports {
         if end > now {
             words.extend([of.into(), first.saturating_sub(now).0, (end - now).0]);
         }
+        let (of, long, first, end) = self.barred;
+        if end > now {
+            words.extend([of.into(), long.into(), first.saturating_sub(now).0, (end - now).0]);
+        }
     }
 
     /// What is taken after `now` is taken so much later.
@@ -144,6 +155,8 @@ impl Ports {
         }
         self.full.1 += by;
         self.full.2 += by;
+        self.barred.2 += by;
+        self.barred.3 += by;
     }
 }
 
@@ -293,6 +306,15 @@ mod tests {
         assert_eq!(p.reserve(Cycles(4), 1, 3), Cycles(6), "not over it");
         assert_eq!(p.reserve(Cycles(1), 1, 3), Cycles(1), "where there is room");
         assert_eq!([0; 2].map(|_| p.reserve(Cycles(1), 1, 1).0), [4, 9]);
+    }
+
+    /// Whoever waits longer than the ring is does not find the cycles free that have been overwritten in it.
+    #[test]
+    fn a_long_queue_of_unpipelined_operations_waits() {
+        let mut p = Ports::default();
+        for n in 0..300 {
+            assert_eq!(p.reserve(Cycles(n / 4), 1, 12), Cycles(12 * n));
+        }
     }
 
     proptest! {
