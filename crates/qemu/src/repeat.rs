@@ -20,7 +20,7 @@ use std::ptr;
 use wiretime_base::Ps;
 use wiretime_hw::core::{MemEvent, MemKind};
 use wiretime_hw::machine::{Stand, Turn};
-use wiretime_hw::memory::{Address, LINE};
+use wiretime_hw::memory::LINE;
 use wiretime_isa::Isa;
 
 /// Blocks in which a head comes back, or another one is taken: at first, and at most.
@@ -39,8 +39,6 @@ const PATIENCE: u32 = 8;
 const LONGEST: u32 = 9;
 /// How far one jump goes.
 const FARTHEST: Ps = Ps::from_us(10_000);
-/// Of the smallest pages: where the next one is, is another matter.
-const PAGE: u64 = 4096;
 /// Most lines that a turn may use.
 const LINES: usize = 128;
 /// Places for lines that are known to have been noted, by their number: nearly all of a loop's.

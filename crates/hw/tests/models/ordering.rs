@@ -257,7 +257,7 @@ fn a_load_does_not_wait_for_a_later_store_of_its_line() {
     };
     turns(100, 0);
     let each = turns(400, 100);
-    let miss = p.core.frequency.hz() as u64 / 1_000_000 * p.dram.controller_latency.ps().ns() / 1000;
+    let miss = p.core.frequency.hz() / 1_000_000 * p.dram.controller_latency.ps().ns() / 1000;
     assert!(each * 2 < miss, "{each} cycles a turn, {miss} the least of a miss");
 }
 

@@ -518,7 +518,7 @@ impl<S: SharedRegisters> Qdma<S> {
             }
             Bell::Completion => {
                 let ring = &mut self.rings[at];
-                let before = ring.context.clone();
+                let before = ring.context;
                 let c = &mut ring.context;
                 (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
                 (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
