@@ -13,6 +13,8 @@ const ICS: u64 = 0xc8;
 const IMS: u64 = 0xd0;
 const IMC: u64 = 0xd8;
 const RECEIVED: u32 = 1 << 7;
+const FEW_DESCRIPTORS: u32 = 1 << 4;
+const RCTL: u64 = 0x100;
 
 /// A host without a load, or with a light one.
 fn host(throttle: Ps) -> Host {
@@ -93,4 +95,33 @@ fn an_interrupt_that_software_asks_for_waits_for_the_throttle() {
         }
     }
     assert_eq!(high, [10, 60]);
+}
+
+/// Few free descriptors are a cause once, when half of the ring, or as little as the driver says, is left.
+#[test]
+fn few_descriptors_are_told_of_once() {
+    let told = |divides: u32| {
+        let mut host = host(Ps::ZERO);
+        write(&host, IMC, !0);
+        write(&host, IMS, FEW_DESCRIPTORS);
+        let mut control = [0; 4];
+        host.port().nic.read(Place { bar: 0, offset: RCTL }, &mut control);
+        write(&host, RCTL, u32::from_le_bytes(control) | divides << 8);
+        host.offer(Ps::from_us(10), Ps::from_us(2000));
+        let mut times = Vec::new();
+        for step in 0..20_000 {
+            let now = Ps::from_ns(100 * step);
+            host.advance(now);
+            if host.port().pin() {
+                times.push(now);
+                host.port().nic.read(Place { bar: 0, offset: ICR }, &mut [0; 4]);
+            }
+        }
+        times
+    };
+    let [half, eighth] = [told(0), told(2)];
+    assert_eq!((half.len(), eighth.len()), (1, 1), "{half:?} {eighth:?}");
+    let since = |times: &[Ps]| (times[0] - Ps::from_us(10)).as_f64();
+    let ratio = since(&eighth) / since(&half);
+    assert!((ratio - 224.0 / 128.0).abs() < 0.03, "{ratio}");
 }

@@ -178,11 +178,21 @@ impl Commands {
         self.booked.count(|b| b.time <= t)
     }
 
-    /// Where a run is in which nothing finds room at `t`: its end.
+    /// Where `t` is: among the runs, and among all.
+    fn place(&self, t: Ps) -> (usize, usize) {
+        (self.runs.count(|run| run.0 <= t), self.before(t))
+    }
+
+    /// Where there is a run in which nothing finds room at `t`, that becomes its end. Returns how many are at or before it. A search goes on
+    /// from the place of an earlier time, which is mostly near.
     #[inline]
-    fn behind_run(&self, t: Ps) -> Ps {
-        let i = self.runs.count(|run| run.0 <= t);
-        i.checked_sub(1).map_or(t, |i| t.max(self.runs[i].1))
+    fn behind_run(&self, (run, at): &mut (usize, usize), t: &mut Ps) -> usize {
+        *run += self.runs[*run..].iter().take_while(|run| run.0 <= *t).count();
+        if let Some(last) = run.checked_sub(1) {
+            *t = (*t).max(self.runs[last].1);
+        }
+        *at += self.booked[*at..].iter().take_while(|b| b.time <= *t).count();
+        *at
     }
 
     /// The first time from its own on at which the command is legal beside the first `at` alone.
@@ -248,9 +258,9 @@ impl Commands {
     }
 
     fn first_column_between(&self, mut new: Booked, t: &Timing) -> Ps {
+        let mut place = self.place(new.time);
         loop {
-            new.time = self.behind_run(new.time);
-            let at = self.before(new.time);
+            let at = self.behind_run(&mut place, &mut new.time);
             new.time = self.after_all_of(&new, at, t);
             match self.booked.get(at) {
                 None => return new.time,
@@ -280,9 +290,9 @@ impl Commands {
     }
 
     fn first_activate_between(&self, mut new: Booked, t: &Timing) -> Ps {
+        let mut place = self.place(new.time);
         loop {
-            new.time = self.behind_run(new.time);
-            let at = self.before(new.time);
+            let at = self.behind_run(&mut place, &mut new.time);
             let mut allowed = self.after_all_of(&new, at, t);
             if allowed == new.time {
                 allowed = self.behind_those_after(&new, at, t).unwrap_or(allowed);

@@ -151,6 +151,8 @@ pub trait Controller {
 
     /// The interrupt vector that a cause belongs to, and its bits.
     fn vector(&self, cause: InterruptCause) -> (u8, u32);
+    /// How many free descriptors of a receive ring of so many are few, where that is a cause.
+    fn few(&self, entries: u32) -> u32;
     /// Packet and absolute timer of a direction.
     fn delays(&self, side: Side) -> Delays;
     /// Least distance between interrupts of a vector.

@@ -198,6 +198,10 @@ impl<S: SharedRegisters> Controller for Model<S> {
         each!(self, r => r.vector(cause))
     }
     #[inline]
+    fn few(&self, entries: u32) -> u32 {
+        each!(self, r => r.few(entries))
+    }
+    #[inline]
     fn delays(&self, side: Side) -> Delays {
         each!(self, r => r.delays(side))
     }

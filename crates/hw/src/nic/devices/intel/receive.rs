@@ -45,6 +45,8 @@ pub struct RxQueue {
     /// A frame has waited for want of descriptors since the FIFO was last below half (by its number): the ring is the
     /// bottleneck, even while the few descriptors that a slow core has just posted are used up.
     pub starved: Option<u32>,
+    /// Few descriptors were left at the last write-back.
+    pub few: bool,
     pub stats: RxQueueStats,
 }
 
@@ -56,6 +58,7 @@ impl RxQueue {
             queued: 0,
             in_flight: 0,
             starved: None,
+            few: false,
             stats: RxQueueStats::default(),
         }
     }

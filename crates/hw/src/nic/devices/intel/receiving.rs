@@ -275,9 +275,12 @@ impl<C: Controller> Intel<C> {
         q.stats.write_backs += writes;
         self.receive.counted.write_backs += writes;
         let free = q.ring.available(ring.entries);
+        // A cause when so few are left, not as long as they are.
+        let few = free <= self.registers.few(ring.entries);
+        let were_few = std::mem::replace(&mut q.few, few);
         self.registers.set_head(Side::Receive, queue, head);
         io.tell(visible, Notice::Left { queue, free });
-        if free * 2 <= ring.entries {
+        if few && !were_few {
             self.completed(visible, Side::Receive, (InterruptCause::FewDescriptors(queue), false), io);
         }
         self.completed(visible, Side::Receive, (InterruptCause::Received(queue), true), io);

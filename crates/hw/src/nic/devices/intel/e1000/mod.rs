@@ -311,6 +311,10 @@ impl<S: SharedRegisters> Controller for Registers<S> {
         };
         (0, causes)
     }
+    /// A half, a quarter or an eighth, as RCTL.RDMTS says.
+    fn few(&self, entries: u32) -> u32 {
+        entries >> (1 + (self.word(reg::RCTL) >> 8 & 3).min(2))
+    }
     fn delays(&self, side: Side) -> Delays {
         let (packet, absolute) = if side == Side::Transmit { (reg::TIDV, reg::TADV) } else { (reg::RDTR, reg::RADV) };
         let timer = |register| u64::from(self.shared.load(register) & 0xffff) * TIMER_UNIT;

@@ -397,6 +397,9 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             ((entry & 0x3f) as u8, 1)
         }
     }
+    fn few(&self, _entries: u32) -> u32 {
+        0
+    }
     fn delays(&self, _side: Side) -> Delays {
         Delays::default()
     }
