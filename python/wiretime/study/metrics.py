@@ -37,7 +37,7 @@ NAMED: dict[str, tuple[str, str]] = {
     "ipc": ("instructions/cycle", "instructions a cycle of the busy cores"),
     "instructions_a_packet": ("instructions", "instructions per packet of the busy cores"),
     "l1d_misses_a_packet": ("misses", "L1D misses of the busy cores' loads per packet"),
-    "l2_misses_a_packet": ("misses", "L2 misses of the busy cores a packet"),
+    "l2_misses_a_packet": ("misses", "L2 misses of the busy cores per packet"),
     "llc_misses_a_packet": ("misses", "LLC misses per packet"),
     "least_available_descriptors": (
         "descriptors",

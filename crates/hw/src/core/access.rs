@@ -6,7 +6,6 @@
 //! nothing but device stores under write combining; two waiting stores to the same eight bytes are one from then on, so that a
 //! load of both has what real queues take from the cache.
 
-use super::forwarding::Found;
 use super::pipeline::Core;
 use super::stall::StallCause;
 use super::tlb::Walker;
@@ -116,25 +115,16 @@ impl Core {
                         let (done, why) = self.load(a, start, (pc, writes), memory, walker);
                         loaded = (done + extra, why);
                     }
-                    match self.forward.find(a.paddr, a.size, start) {
-                        Found::Nothing => {
-                            if loaded.0 > complete {
-                                (complete, cause) = loaded;
-                            }
-                        }
-                        Found::All { known, data } => {
-                            // What the store waits for in the queue is no matter of the load's.
-                            self.stats.store_forwards += 1;
-                            complete = complete.max(data.max(start) + self.forward_latency);
-                            complete = complete.max(self.ran_past(known, start, pc));
-                        }
-                        Found::Part { known, leaves } => {
-                            // Once the store has left, all of it is in the L1D.
-                            if loaded.0 > complete {
-                                (complete, cause) = loaded;
-                            }
-                            complete = complete.max(leaves + self.forward_latency);
-                            complete = complete.max(self.ran_past(known, start, pc));
+                    let found = self.forward.find(a.paddr, a.size, start);
+                    // Where stores have all of its bytes, what they wait for in the queue is no matter of the load's.
+                    if loaded.0 > complete && !found.is_some_and(|f| f.all) {
+                        (complete, cause) = loaded;
+                    }
+                    if let Some(found) = found {
+                        self.stats.store_forwards += u64::from(found.all);
+                        complete = complete.max(found.there.max(start) + self.forward_latency);
+                        if found.known > start && self.dependences.surprise(pc) {
+                            complete = complete.max(self.run_again(found.known));
                         }
                     }
                     self.last_load = self.last_load.max(complete);
@@ -202,17 +192,8 @@ impl Core {
         (done, if walk * 2 > done - t { StallCause::Dtlb } else { level.into() })
     }
 
-    /// Where a load at `start` has run past an older store of its bytes, whose address is known at `known`: it and all behind it
-    /// are fetched again. Returns when it then has its data.
-    #[inline]
-    fn ran_past(&mut self, known: Cycles, start: Cycles, pc: u64) -> Cycles {
-        if known > start && self.dependences.surprise(pc) {
-            self.run_again(known)
-        } else {
-            Cycles::ZERO
-        }
-    }
-
+    /// A load has run past an older store of its bytes, whose address is known at `known`: it and all behind it are fetched
+    /// again. Returns when it has its data.
     #[cold]
     fn run_again(&mut self, known: Cycles) -> Cycles {
         self.stats.order_violations += 1;

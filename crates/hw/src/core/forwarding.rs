@@ -39,25 +39,15 @@ const EIGHTS: u32 = 56;
 /// Places a store of the queue.
 const PLACES: usize = 4;
 
-/// What a load finds of its bytes.
+/// Stores that a load finds to write its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// None of them.
-    Nothing,
-    /// All: when their stores' addresses are known, and when these have their data.
-    All {
-        /// The last of the addresses.
-        known: Cycles,
-        /// The last of the data.
-        data: Cycles,
-    },
-    /// Some: as before, and when all have left.
-    Part {
-        /// The last of the addresses.
-        known: Cycles,
-        /// When the last has left.
-        leaves: Cycles,
-    },
+pub struct Found {
+    /// When the last of their addresses is known.
+    pub known: Cycles,
+    /// When its bytes can be had: where all of them wait, with the last of the data; else once the last store has left.
+    pub there: Cycles,
+    /// Whether all of them wait.
+    pub all: bool,
 }
 
 /// The stores of the queue.
@@ -103,45 +93,30 @@ impl Forwarding {
 
     /// What a load of `size` bytes finds that starts at `start`.
     #[inline]
-    pub fn find(&self, paddr: u64, size: u8, start: Cycles) -> Found {
+    pub fn find(&self, paddr: u64, size: u8, start: Cycles) -> Option<Found> {
         if self.until <= start {
-            return Found::Nothing;
+            return None;
         }
         match within(paddr, size) {
-            Some((eight, bytes)) => {
-                let w = &self.waiting[spread(eight, self.bits) as usize];
-                let found = if w.is_at(eight) && w.leaves > start { w.bytes() & bytes } else { 0 };
-                if found == 0 {
-                    Found::Nothing
-                } else if found == bytes {
-                    Found::All { known: w.known, data: w.data }
-                } else {
-                    Found::Part { known: w.known, leaves: w.leaves }
-                }
-            }
-            None => self.find_several(paddr, size, start),
+            Some(one) => self.look(std::iter::once(one), start),
+            None => self.look(eights(paddr, size), start),
         }
     }
 
-    #[inline(never)]
-    fn find_several(&self, paddr: u64, size: u8, start: Cycles) -> Found {
-        let mut all = true;
+    #[inline]
+    fn look(&self, wanted: impl Iterator<Item = (u64, u8)>, start: Cycles) -> Option<Found> {
+        let (mut any, mut all) = (false, true);
         let (mut known, mut data, mut leaves) = (Cycles::ZERO, Cycles::ZERO, Cycles::ZERO);
-        for (eight, bytes) in eights(paddr, size) {
+        for (eight, bytes) in wanted {
             let w = &self.waiting[spread(eight, self.bits) as usize];
             let found = if w.is_at(eight) && w.leaves > start { w.bytes() & bytes } else { 0 };
             all &= found == bytes;
             if found != 0 {
+                any = true;
                 (known, data, leaves) = (known.max(w.known), data.max(w.data), leaves.max(w.leaves));
             }
         }
-        if leaves == Cycles::ZERO {
-            Found::Nothing
-        } else if all {
-            Found::All { known, data }
-        } else {
-            Found::Part { known, leaves }
-        }
+        any.then_some(Found { known, there: if all { data } else { leaves }, all })
     }
 
     /// Who has not left at `now`.
@@ -197,29 +172,29 @@ mod tests {
 
     #[test]
     fn loads_take_what_stores_cover() {
-        let all = Found::All { known: Cycles(3), data: Cycles(5) };
-        let part = Found::Part { known: Cycles(3), leaves: Cycles(20) };
+        let all = Some(Found { known: Cycles(3), there: Cycles(5), all: true });
+        let part = Some(Found { known: Cycles(3), there: Cycles(20), all: false });
         let find = |stores: &[(u64, u8)], (paddr, size)| table(stores).find(paddr, size, Cycles(10));
         for (stores, load, found) in [
             (&[(0x100, 16)][..], (0x108, 8), all),        // the upper half of a pair
             (&[(0x108, 8)], (0x100, 16), part),           // a pair of which one is there
-            (&[(0x100, 4)], (0x104, 4), Found::Nothing),  // beside it
+            (&[(0x100, 4)], (0x104, 4), None),            // beside it
             (&[(0x100, 4), (0x104, 4)], (0x100, 4), all), // the older of two
             (&[(0x100, 4), (0x104, 4)], (0x100, 8), all), // both, which are one here
             (&[(0x100, 1)], (0x100, 8), part),
             (&[(0x105, 4)], (0x108, 1), all), // over the border of eight bytes
-            (&[(0x105, 4)], (0x109, 1), Found::Nothing),
+            (&[(0x105, 4)], (0x109, 1), None),
             (&[(0x100, 8), (0x100 + 8 * 64, 8)], (0x100, 8), all), // 512 bytes further on
         ] {
             assert_eq!(find(stores, load), found, "{stores:x?} {load:x?}");
         }
-        assert_eq!(table(&[(0x100, 8)]).find(0x100, 8, Cycles(20)), Found::Nothing, "it has left");
+        assert_eq!(table(&[(0x100, 8)]).find(0x100, 8, Cycles(20)), None, "it has left");
     }
 
     #[test]
     fn a_store_that_has_left_adds_nothing() {
         let mut f = table(&[(0x100, 4)]);
         f.note(0x104, 4, (Cycles(30), Cycles(31), Cycles(40)));
-        assert_eq!(f.find(0x100, 8, Cycles(35)), Found::Part { known: Cycles(30), leaves: Cycles(40) });
+        assert_eq!(f.find(0x100, 8, Cycles(35)), Some(Found { known: Cycles(30), there: Cycles(40), all: false }));
     }
 }
