@@ -284,6 +284,22 @@ def test_a_run_that_fails_leaves_what_was_on_the_wire(tmp_path: Path) -> None:
     assert not (out / "result.json").exists()
 
 
+def test_generic_names_of_events_are_what_linux_makes_of_them_on_arm() -> None:
+    named = {
+        event: name
+        for event in ("cache-misses", "cache-references", "l1-dcache-loads", "l1d_cache_rd", "llc-load-misses")
+        for name, (pattern, _) in compare.EVENTS.items()
+        if re.fullmatch(pattern, event)
+    }
+    assert named == {
+        "cache-misses": "L1D misses",
+        "cache-references": "L1D accesses",
+        "l1-dcache-loads": "L1D accesses",
+        "l1d_cache_rd": "L1D loads",
+        "llc-load-misses": "LLC misses",
+    }
+
+
 def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     lines = [
         {"counter-value": "2000000.000000", "event": "cycles:u"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -325,6 +326,21 @@ def test_programs_and_nics_of_any_speed_go_on_from_one_kernel(tmp_path: Path) ->
         assert second == booted, name
     run(tmp_path / "memory", "testpmd", *SHORT, "--set", "system.memory=2GiB")
     assert len(kernels()) == 2
+
+
+def test_a_lock_that_another_has_removed_is_not_the_states(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes second at removing finds the lock gone and a new one in its place: the state is somebody's by then."""
+    path = keep(1).path
+    lock = cache / f"{path.name}.lock"
+    real = fcntl.flock
+
+    def flock(fd: int, how: int) -> None:
+        real(fd, how)
+        lock.unlink()
+        lock.touch()
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert boots.prune(0) == 0 and path.is_dir()
 
 
 def test_what_another_process_takes_away_stops_nobody(cache: Path) -> None:

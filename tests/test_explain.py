@@ -90,6 +90,30 @@ def test_what_is_there_already_is_not_tried(overloaded: Path, how: dict[str, Any
     assert all(c.settings != faster for c in explain.changes(result, {**here, **faster}))
 
 
+def test_a_core_more_is_one_however_they_were_set(overloaded: Path) -> None:
+    result = json.loads((overloaded / "result.json").read_text())
+    here = {"engine": "packet", "nic": "82599", "packet_size": "64", "rate": "100Gbps"}
+
+    def more(settings: dict[str, Any]) -> Any:
+        return next(c.settings for c in explain.changes(result, settings) if c.label == "one core and queue more")
+
+    assert more(here) == {"cores": 2, "queues": 2}
+    assert more({**here, "system.cores": 2}) == {"system.cores": 3, "queues": 2}
+
+
+def test_what_only_rings_take_in_is_no_rate(overloaded: Path) -> None:
+    """A ring that is longer than the run forwards no more packets a second."""
+    result = json.loads((overloaded / "result.json").read_text())
+    sent = explain.Run(result).mpps
+    result["loss_percent"] = 0.0
+    grows = [[[0, 0, 10.0 * i, 0] for i in range(100)]]
+    columns = ["rx_fifo_bytes", "dma", "rx_ring_waiting", "tx"]
+    result["occupancy"] = {"interval_ns": 1000.0, "columns": columns, "ports": grows}
+    assert explain.Run(result).carried == sent < result["offered_mpps"]
+    result["occupancy"]["ports"] = [[[0, 0, 5.0, 0] for _ in range(100)]]
+    assert explain.Run(result).carried == result["offered_mpps"]
+
+
 def test_what_the_program_does_not_take_is_not_tried(overloaded: Path) -> None:
     result = json.loads((overloaded / "result.json").read_text())
     for name in ("iperf3", "udpecho", "ping", "xdp"):
@@ -129,6 +153,11 @@ def test_a_core_of_a_kernel_program_that_has_no_time_left_is_named(overloaded: P
         told = " ".join(explain.sentences(result))
         assert said in told and "of the polls found nothing: there is time left" not in told
         assert ("packets met no descriptor" in told) == (worked == 500)
+        # Bursts are lost beside time that is left, whatever its polls found.
+        result["statistics"]["ports"][0]["queues"][0]["driver"]["empty_polls"] = 30
+        told = " ".join(explain.sentences(result))
+        result["statistics"]["ports"][0]["queues"][0]["driver"]["empty_polls"] = 60
+        assert ("Longer rings do not end this loss" in told) == (worked == 990)
 
 
 def test_iperf3_is_told_by_its_payload() -> None:

@@ -16,7 +16,7 @@ import pytest
 from conftest import wiretime
 from wiretime import _native, runs, search, vm
 from wiretime.errors import GuestError, WiretimeError
-from wiretime.search import maximum, mlr, ratios, rfc2544, show, sweeps, trials
+from wiretime.search import boot, maximum, mlr, ratios, rfc2544, show, sweeps, trials
 
 # What of a port is told over the measurement.
 FILLS = ["rx_fifo_bytes", "rx_ring_free", "rx_ring_waiting", "tx_ring_posted"]
@@ -28,7 +28,7 @@ def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
     size = asked["size"]
     seconds = _native.parse_duration(asked["duration"]) / 1e12
     forwarded = min(rate, capacity)
-    sent = int(forwarded * seconds / 8)
+    sent, offered = int(forwarded * seconds / 8), int(rate * seconds / 8 / size)
     full = rate >= capacity
     return {
         "statistics": {
@@ -38,7 +38,9 @@ def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
         },
         "occupancy": {"interval_ns": 1000.0, "columns": FILLS, "ports": [[[0, 0, 1000 if full else 3, 0]] * 20]},
         "latency_ns": None,
-        "ports": [{"cohort": {"dma_drop": 0, "core_drop": int(full), "tx_drop": 0, "host_drop": 0}}],
+        "ports": [
+            {"cohort": {"offered": offered, "dma_drop": 0, "core_drop": int(full), "tx_drop": 0, "host_drop": 0}}
+        ],
     }
 
 
@@ -191,6 +193,43 @@ def test_a_backlog_that_grows_is_loss_and_one_that_settles_is_none() -> None:
     assert loss([900.0 - i for i in range(200)]) == 0, "falls"
     assert loss([float(n) for n in noise]) == 0
     assert loss([100 + 0.1 * i for i in range(200)]) == 0, "less than a burst"
+
+
+def test_loss_is_of_what_came_and_not_of_the_rate_where_chance_decides() -> None:
+    """A trial that refused packets lost them, also where more or fewer came than its rate says."""
+    asked = {"rate": "1Gbps", "size": 125, "duration": "1ms"}
+
+    def read(came: int, sent: int, dropped: int) -> search.Trial:
+        r = server(asked, 1e9)
+        r["ports"][0]["cohort"] |= {"offered": came, "core_drop": dropped}
+        r["statistics"]["transmit"] = {"bytes": 125 * sent, "frames": sent}
+        return search.read(125, 1e9, r)
+
+    assert read(1000, 1000, 1).loss == 0, "constant arrivals, and a backlog from before"
+    assert read(1030, 1010, 10).loss == pytest.approx(20 / 1030), "more came: forwarding more than the rate is no proof"
+    assert read(1030, 1030, 10).loss == pytest.approx(10 / 1030), "the backlog from before hides none of it"
+    assert read(950, 940, 10).loss == pytest.approx(10 / 950), "fewer came: what did not come is no loss"
+
+
+def test_trials_hold_many_periods_of_their_arrivals() -> None:
+    usual = boot.length(runs.Request(), 1.0)
+    assert boot.length(runs.Request(arrivals="burst:64"), 1.0) == usual
+    assert boot.length(runs.Request(arrivals="burst:65536"), 1.0).packets == 32768
+    assert boot.length(runs.Request(arrivals="on-off:500us"), 1.0).microseconds(64, 1e10) == 10_000
+    for arrivals, why in (("on-off:2ms", "10 periods have to fit"), ("ramp:10%:1ms", "whose loads last")):
+        with pytest.raises(WiretimeError, match=why):
+            boot.length(runs.Request(arrivals=arrivals), 1.0)
+
+
+def test_a_backlog_that_only_rings_take_in_is_loss_of_a_longer_load() -> None:
+    result: dict[str, Any] = {"offered_mpps": 1.0, "offered_gbps": 1.0}
+
+    def left(waiting: list[float]) -> float:
+        ports = [[[0, 0, n, 0] for n in waiting]]
+        return trials.backlog({**result, "occupancy": {"interval_ns": 10000.0, "columns": FILLS, "ports": ports}})
+
+    assert left([2.0 * i for i in range(200)]) == pytest.approx(0.2)
+    assert left([5.0] * 200) == 0
 
 
 def test_the_line_is_the_limit_where_nothing_is_lost() -> None:

@@ -84,6 +84,26 @@ def test_a_users_program_is_what_it_holds(tmp_path: Path) -> None:
     assert one.key(point, platform) != before
 
 
+def test_a_point_is_of_the_engine_that_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is built anew while a study lasts makes other points: none is taken for one of the other's."""
+    engine = tmp_path / "engine.so"
+    engine.write_text("one")
+    monkeypatch.setattr(paths, "engine", lambda: engine)
+    (point,) = points(axes={"seed": [1]})
+    platform = platforms.load("ampere-altra")
+    before = one.key(point, platform)
+    assert one.key(point, platform) == before
+
+    def run(*_: Any) -> dict[str, Any]:
+        engine.write_text("another")
+        os.utime(engine, (1, 1))
+        return {}
+
+    monkeypatch.setattr(one, "_run", run)
+    assert one.execute(point, platform, tmp_path / before) == one.CHANGED
+    assert one.key(point, platform) != before and not (tmp_path / before / one.ROW).exists()
+
+
 def test_two_commands_run_a_point_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second waits, and finds it done."""
     (point,) = points(axes={"seed": [1]})
@@ -522,6 +542,20 @@ def test_advice_is_the_arithmetic_beside_the_simulation() -> None:
     assert (
         done.returncode == 2 and "(--burst), which l3fwd does not have; those that do: testpmd, touchfwd" in done.stderr
     )
+
+
+def test_no_ring_sustains_what_the_cores_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a ring of 4096 takes in while the run lasts is no rate that it sustains."""
+    monkeypatch.setattr(advise, "RINGS", (1024, 4096))
+    monkeypatch.setattr(advise, "BURSTS", (32,))
+    request = Request(engine="packet", nic="82599", packet_size=1518, app_args="", changes=("core.frequency=300MHz",))
+    most = wt.run("testpmd", wt.machine("ampere-altra", {"core.frequency": "300MHz"}, nic="82599"), engine="packet",
+                  packet_size=1518, rate="100Gbps")["statistics.transmit.frames"] / 2000  # fmt: skip
+    found = advise.advise(request, f"{1.2 * most:.3f}Mpps", 0.1)
+    assert found.sustaining is None and found.warnings[0].startswith("llc.dca_ways"), found
+    assert found.bursts[0][1] == pytest.approx(32 / most * 1000, rel=0.1)
+    found = advise.advise(request, f"{0.8 * most:.3f}Mpps", 0.1)
+    assert found.smallest == 1024
 
 
 def test_a_profile_is_shares_of_symbols_in_a_row() -> None:

@@ -7,12 +7,13 @@ import random
 from pathlib import Path
 
 import pytest
+import wiretime as wt
 from conftest import wiretime
 from wiretime import estimates, platforms
 from wiretime.estimates import Estimate, Rule
 from wiretime.paths import PLATFORMS
 from wiretime.request import Request
-from wiretime.study import uncertainty
+from wiretime.study import folder, uncertainty
 from wiretime.study.plan import parse, points
 
 MACHINES = [(name, nic) for name in platforms.names() for nic in (None, *platforms.card_names())]
@@ -128,6 +129,11 @@ def test_the_command_tells_ranges_and_what_they_hang_on(tmp_path: Path) -> None:
     assert first["parameter"] in done.stdout and first["why"]
     assert max(abs(a - answer["value"]) for a in first["answers"]) > 0
     assert (out / "uncertainty.png").is_file()
+    # A sample's folder holds the sample's figures, not the base's.
+    base, sample = (wt.open_study(out / name) for name in ("base", "sample-000"))
+    assert not sample.failed() and sample.report().is_file()
+    figures = [folder.open_study(s.path).tasks[0].row["forwarded_mpps"] for s in (base, sample)]
+    assert figures[0] == answer["value"] and figures[1] == sample.frame()["forwarded_mpps"][0]
     # Again: nothing is run, the same is said.
     again = wiretime(*command)
     assert again.stdout == done.stdout

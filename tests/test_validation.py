@@ -466,7 +466,7 @@ def engine_rows(name: str, study: folder.Study, packet: Mapping[str, Any]) -> No
         ({"msb_gbps": 9.6}, {"MSB, Gb/s"}),
         ({"latency_mean_ns": 2110.0, "latency_p99_ns": 2500.0}, {"mean latency, ns", "p99, ns"}),
         ({"latency_p99_ns": None}, {"p99, ns"}),
-        ({f"{engines.MISSES}l2_misses_payload": 1200}, {"l2 misses payload a packet"}),
+        ({f"{engines.MISSES}l2_misses_payload": 1200}, {"l2 misses payload per packet"}),
         ({f"core_{engines.DROPS}": 40.0, f"dma_{engines.DROPS}": 60.0}, {"lost as"}),
     ],
 )
@@ -481,6 +481,9 @@ def test_engines_are_compared_by_rules_that_were_fixed_before(
     # The highest load and the class of drops of 18; two latencies and one class of misses of 27.
     assert len(found) == 18 * 2 + 27 * 3 and sum(r.held_out for r in found) == 9 * 2 + 9 * 3
     assert {r.what for r in found if not r.fits} == misfits
+    # Where full system has none there is no ratio.
+    none = engines.Row("w", "dma misses per packet", 0.0, 0.5, 0.1)
+    assert not none.fits and engines._cells(none)[-2:] == ("", "misfit")
     said = "\n".join(engines.summary(found))
     assert "engines, MSB: " in said and "engines, misses per packet: " in said and "of 9 held out)" in said
     assert "8254x, 64 B, ring of 256" in engines.markdown(found, "made")

@@ -20,9 +20,11 @@ from rich.text import Text
 import wiretime._native as _native
 from wiretime import api, apps, load, runs
 from wiretime.apps.model import BUFFER
+from wiretime.counters import done, of
 from wiretime.errors import WiretimeError
+from wiretime.models import Report
 from wiretime.request import Request
-from wiretime.study import folder
+from wiretime.search.trials import backlog
 from wiretime.study.plan import settings_of
 from wiretime.tables import of_numbers
 
@@ -69,16 +71,20 @@ class Advice:
         return self.sustaining[0] if self.sustaining else None
 
 
-def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Row | None]:
-    """Return the rows of a study with one axis; ``None`` for points that failed."""
+def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Report | None]:
+    """Return the results of a study with one axis; ``None`` for points that failed."""
     plan = {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}
     with tempfile.TemporaryDirectory(prefix="wiretime-advise-") as path:
         study = api.sweep(plan, out=path, jobs=jobs)
         if len(failed := study.failed()) == len(values):
             raise WiretimeError(f"advise: nothing could be run: {next(iter(failed.values()))}")
-        rows = folder.query(study.path, "SELECT * FROM points").to_pylist()
-    by_value = {row[axis]: row for row in rows}
-    return {value: by_value.get(value) for value in values}
+        results = study.results(axis)
+    return {value: results.get(value) for value in values}
+
+
+def _lost(result: Report) -> float:
+    """Return the percentage that a load of any length would lose: what rings only take in is part of it."""
+    return max(result["loss_percent"], 100 * backlog(result))
 
 
 def advise(
@@ -95,6 +101,10 @@ def advise(
         raise WiretimeError(
             f"advise varies the burst (--burst), which {app.name} does not have; those that do: {', '.join(with_burst)}"
         )
+    if app.traffic == "memcached":
+        raise WiretimeError(
+            f"advise: {app.name} answers requests of a store that has to be filled first: sweep it instead"
+        )
     platform = runs.machine(request)
     size = load.sizes(request.packet_size)
     bits = load.rate("--rate", rate, platform["link"][0], load.mean(size))
@@ -104,17 +114,17 @@ def advise(
     tell(f"bursts of {BURSTS[0]} to {BURSTS[-1]} under overload")
     found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", BURSTS, jobs)
     bursts = [
-        (n, n / done * 1000 * cores)
-        for n, row in found.items()
-        if row and (done := row["forwarded_mpps"] or row["taken_mpps"])
+        (n, n * of(result)["time_ps"] / 1000 / did * cores)
+        for n, result in found.items()
+        if result and (did := done(result))
     ]
     if not bursts:
         raise WiretimeError("advise: nothing was taken under overload")
     tell(f"rings of {RINGS[0]} to {RINGS[-1]} descriptors at {rate}")
     at_rate = _sweep("rings", {**fixed, **SUSTAINED, "rate": rate}, "--rxd", RINGS, jobs)
-    rings = [(n, row["loss_percent"] if row else None) for n, row in at_rate.items()]
+    rings = [(n, _lost(result) if result else None) for n, result in at_rate.items()]
     warnings = []
-    unlimited = [n for n, row in found.items() if row and row["loss_percent"] < 1]
+    unlimited = [n for n, result in found.items() if result and _lost(result) < 1]
     if unlimited:
         warnings.append(f"bursts of {', '.join(map(str, unlimited))}: the line was the limit, T(n) is less than that")
     warnings += _cache_warning(platform, [n for n, _ in rings], request.queues)

@@ -156,6 +156,11 @@ class Study:
         tasks = folder.open_study(self.path).tasks
         return {t.point.text(): reason for t in tasks if (reason := t.failed) is not None}
 
+    def results(self, axis: str) -> dict[Any, Report]:
+        """Return the results of finished runs by their place on one axis."""
+        tasks = folder.open_study(self.path).tasks
+        return {t.point.place[axis]: result for t in tasks if t.finished and (result := t.result) is not None}
+
     def report(self) -> Path:
         """Write the report; returns its path."""
         return report.write(folder.open_study(self.path))

@@ -45,7 +45,7 @@ def booted(
         return None
     boots.limit()  # said before anything takes long
     kernel = {
-        "engine": boots.known_hash_of(paths.engine()),
+        "engine": store.known_hash_of(paths.engine()),
         "qemu": QEMU.identity(),
         "guest": GUEST.identity(),
         "started_by": _started_by(),

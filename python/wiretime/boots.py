@@ -27,7 +27,8 @@ from typing import Any
 import wiretime._native as _native
 from wiretime import memory, paths
 from wiretime.errors import WiretimeError
-from wiretime.setup.store import code_digest, digest, is_as_made, made
+from wiretime.files import is_still
+from wiretime.setup.store import digest, is_as_made, made
 
 # The oldest go when there are more.
 LIMIT = 8 << 30
@@ -45,16 +46,6 @@ LEFT_SECONDS = 3600
 def folder() -> Path:
     """Return where states are."""
     return Path(os.environ.get(FOLDER_VARIABLE) or paths.cache() / "states")
-
-
-@functools.cache
-def _hash_at(path: Path, _changed: int) -> str:
-    return code_digest(path)
-
-
-def known_hash_of(path: Path) -> str:
-    """Return the hash of a library that is asked for again and again, and hardly ever changes."""
-    return _hash_at(path, path.stat().st_mtime_ns)
 
 
 class Boot:
@@ -115,9 +106,8 @@ class Boot:
             if self._lock < 0:
                 self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._lock, how)
-            with contextlib.suppress(FileNotFoundError):
-                if lock.stat().st_ino == os.fstat(self._lock).st_ino:
-                    return
+            if is_still(lock, self._lock):
+                return
             self.release()
 
     def _found(self) -> list[str] | None:
@@ -243,6 +233,8 @@ def _remove(path: Path) -> bool:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not is_still(name, lock):
+            return False  # somebody else has removed it, and it may be made anew by now
         shutil.rmtree(path, ignore_errors=True)
         name.unlink(missing_ok=True)
     except BlockingIOError:

@@ -39,19 +39,28 @@ def _by_requester(prefix: str, *group: str) -> Callable[[Report], float]:
     return found
 
 
-# What perf calls an event, and where a run has it. Arm's own names are those of the PMU (Arm ARM, D13).
+def _l1d(*counts: str) -> Callable[[Report], float]:
+    """Return the sum of several counters of the L1Ds."""
+    parts = [_cores("caches", f"l1_dcache_{name}") for name in counts]
+    return lambda result: sum(part(result) for part in parts)
+
+
+# What perf calls an event, and where a run has it. Arm's own names are those of the PMU (Arm ARM, D13). Linux's generic
+# names mean on Arm: cache-references and L1-dcache-loads all accesses of the L1D, cache-misses its refills.
 EVENTS: dict[str, tuple[str, Callable[[Report], float]]] = {
     "cycles": ("cycles|cpu-cycles|cpu_cycles", _cores("core", "cycles")),
     "instructions": ("instructions|inst_retired", _cores("core", "instructions")),
     "branches": ("branches|branch-instructions|br_retired", _cores("core", "branches")),
     "branch misses": ("branch-misses|br_mis_pred_retired|br_mis_pred", _cores("core", "branch_misses")),
-    "L1D loads": ("l1-dcache-loads|l1d_cache_rd", _cores("caches", "l1_dcache_loads")),
-    "L1D load misses": ("l1-dcache-load-misses|l1d_cache_refill_rd", _cores("caches", "l1_dcache_load_misses")),
+    "L1D accesses": ("l1-dcache-loads|cache-references|l1d_cache", _l1d("loads", "stores")),
+    "L1D misses": ("l1-dcache-load-misses|cache-misses|l1d_cache_refill", _l1d("load_misses", "store_misses")),
+    "L1D loads": ("l1d_cache_rd", _l1d("loads")),
+    "L1D load misses": ("l1d_cache_refill_rd", _l1d("load_misses")),
     "L1I misses": ("l1-icache-load-misses|l1i_cache_refill", _cores("caches", "l1_icache_load_misses")),
     "L2 accesses": ("l2d_cache|l2-loads", _by_requester("l2_accesses_")),
     "L2 misses": ("l2d_cache_refill|l2-load-misses", _by_requester("l2_misses_")),
-    "LLC accesses": ("llc-loads|cache-references|ll_cache_rd", _by_requester("llc_accesses_", "memory")),
-    "LLC misses": ("llc-load-misses|cache-misses|ll_cache_miss_rd", _by_requester("llc_misses_", "memory")),
+    "LLC accesses": ("llc-loads|ll_cache_rd", _by_requester("llc_accesses_", "memory")),
+    "LLC misses": ("llc-load-misses|ll_cache_miss_rd", _by_requester("llc_misses_", "memory")),
     "DTLB misses": ("dtlb-load-misses|l1d_tlb_refill", _cores("tlb", "dtlb_misses")),
     "ITLB misses": ("itlb-load-misses|l1i_tlb_refill", _cores("tlb", "itlb_misses")),
 }

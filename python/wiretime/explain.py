@@ -17,11 +17,11 @@ from typing import Any
 import wiretime._native as _native
 from wiretime import apps, files, platforms, runs, software
 from wiretime.apps.model import ANSWERS, CONSUMES, SENDS, Setup, words
-from wiretime.counters import numbers, of
+from wiretime.counters import done, numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.request import Request
-from wiretime.search.trials import CLASSES
+from wiretime.search.trials import CLASSES, backlog
 from wiretime.statistics import busy_cores, instructed, load, stalls, total
 from wiretime.study.plan import About, Point, settings_of
 
@@ -45,6 +45,7 @@ UNEVEN = 0.3
 MEMORY = ("l2_hit", "llc_hit", "snoop", "dram")
 MISSED = "llc_misses_"
 LABEL = "change"
+SYSTEM_CORES = "system.cores"
 
 
 @dataclass(frozen=True)
@@ -115,18 +116,27 @@ class Run:
         self.seconds = max(self.statistics["time_ps"], 1) / 1e12
         self.cores = busy_cores(result)
         self.cohort = numbers(result["cohort"])
-        role = result["app"]["role"]
         # What the program did with a packet, by which its work is counted.
-        self.verb = {ANSWERS: "answered", CONSUMES: "took", SENDS: "sent"}.get(role, "forwarded")
-        sent, taken = self.statistics["transmit"]["frames"], self.statistics["receive"]["delivered"]
-        # Of iperf3 whichever way the payload goes: what goes back is fewer.
-        self.done = max(sent, taken) if "iperf" in result else taken if role == CONSUMES else sent
+        verbs = {ANSWERS: "answered", CONSUMES: "took", SENDS: "sent"}
+        self.verb = verbs.get(result["app"]["role"], "forwarded")
+        self.done = done(result)
         self.packets = max(self.done, 1)
 
     @property
     def mpps(self) -> float:
         """Millions of packets that the program did a second."""
         return self.done / self.seconds / 1e6
+
+    @property
+    def carried(self) -> float:
+        """The same, but to the packet where all was done: in short runs bursts at both ends of the measurement count.
+
+        What rings took in and the program had not come to is not part of it.
+        """
+        offered = self.result["offered_mpps"]
+        if not offered or "iperf" in self.result or self.dropped or backlog(self.result):
+            return self.mpps
+        return offered
 
     @property
     def dropped(self) -> int:
@@ -181,6 +191,15 @@ class Run:
     def spare(self) -> bool:
         """Whether the cores have time left."""
         return self.taken[0][0] < FULL if self.taken else (self.empty or 0) >= SMALL
+
+    @property
+    def idle(self) -> str | None:
+        """How the cores' time that is left shows, where it is much."""
+        if self.taken:
+            share, core = self.taken[0]
+            return f"core {core} worked for only {_percent(share)} of the time" if share < FULL else None
+        found_nothing = f"{_percent(self.empty or 0)} of the polls found nothing"
+        return found_nothing if self.spare and (self.empty or 0) >= 0.5 else None
 
     @property
     def _polls(self) -> list[tuple[int, int]]:
@@ -347,10 +366,10 @@ def _input_output(r: Run) -> Iterator[str]:
 def _descriptors(r: Run) -> Iterator[str]:
     wanted = r.result["offered_mpps"]
     free = [q["receive"]["free"] for port in r.statistics["ports"] for q in port["queues"]]
-    if r.swamped is None and r.spare and r.empty is not None and r.empty >= 0.5 and r.cohort["core_drop"]:
+    if r.swamped is None and r.idle and r.cohort["core_drop"]:
         yield (
-            f"Although {_percent(r.empty)} of the polls found nothing, packets met no descriptor: bursts are longer "
-            "than the ring, or the NIC learns of new descriptors late. More descriptors help, more cores do not."
+            f"Although {r.idle}, packets met no descriptor: bursts are longer than the ring, or the NIC learns of new "
+            "descriptors late. More descriptors help, more cores do not."
         )
     elif r.lost >= NO_LOSS and wanted and free and r.cohort["core_drop"]:
         yield (
@@ -388,7 +407,9 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
         queues = int(settings.get("queues", 1)) + 1
         # One core is the system's; there may be more than queues.
         cores = max(p["system"]["cores"] - 1, queues)
-        suggest(busy, "one core and queue more", {"cores": cores, "queues": queues})
+        # Where they are set as a parameter, an option beside it changes nothing.
+        one_more = {SYSTEM_CORES: cores + 1} if SYSTEM_CORES in settings else {"cores": cores}
+        suggest(busy, "one core and queue more", {**one_more, "queues": queues})
     # Of a model's cycles no cause is known: whatever misses may be what takes them.
     if stack["dram"] >= SMALL or (not instructed(r.result) and total(numbers(r.statistics["objects"]), MISSED)):
         if llc["dca_ways"] == 0:
@@ -445,7 +466,6 @@ def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | No
     """Run what was run again, and each change; returns the first, and the others, the largest gain first."""
     # What studies are made with takes longer to load than all the rest.
     from wiretime import api
-    from wiretime.study import folder as folders
 
     same = Change("as it is", {})
     places = [{"label": c.label, **settings, **c.settings} for c in (same, *tried)]
@@ -454,18 +474,18 @@ def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | No
         study = api.sweep(plan, out=path, jobs=jobs)
         if len(failed := study.failed()) == len(places):
             raise WiretimeError(f"nothing could be run: {next(iter(failed.values()))}")
-        rows = {row[LABEL]: row for row in folders.query(study.path, "SELECT * FROM points").to_pylist()}
+        results = study.results(LABEL)
 
     def effect(change: Change) -> Effect:
-        row = rows.get(change.label)
-        if row is None:
+        result = results.get(change.label)
+        if result is None:
             return Effect(change, None, None, None)
-        loss, latency = row["loss_percent"], row["latency_mean_ns"]
-        if row["iperf_received_gbps"] is not None:
-            return Effect(change, row["iperf_received_gbps"], loss, latency, "Gb/s")
-        # Of a program that only sends nothing is offered.
-        sent = row["statistics.transmit.frames"] / row["statistics.time_ps"] * 1e6
-        return Effect(change, row["forwarded_mpps"] or row["taken_mpps"] or sent, loss, latency)
+        r = Run(result)
+        loss, latency = result["loss_percent"], result["latency_ns"]
+        mean = latency["mean"] if latency else None
+        if "iperf" in result:
+            return Effect(change, result["iperf"]["received_gbps"], loss, mean, "Gb/s")
+        return Effect(change, r.carried, loss, mean)
 
     first = effect(same)
     others = [effect(c) for c in tried]

@@ -41,6 +41,14 @@ def read(path: Path) -> Any:
         return None
 
 
+def is_still(path: Path, fd: int) -> bool:
+    """Return whether a path is still the file that has been opened: another may have removed it, and made it anew."""
+    try:
+        return path.stat().st_ino == os.fstat(fd).st_ino
+    except FileNotFoundError:
+        return False
+
+
 def check(option: str, path: Path) -> None:
     """Raise where a file cannot be made, or written anew: before there is anything to write."""
     place = path if path.exists() else path.parent

@@ -194,6 +194,8 @@ def _store(a: _Asked) -> Offered:
         raise WiretimeError(f"--ip: not with {a.app.name}, whose clients speak IPv4")
     if r.rate is not None and r.rate.endswith("bps"):
         raise WiretimeError(f"--rate {r.rate}: of {a.app.name} in requests a second (500kpps)")
+    if str(r.packet_size) != str(load.LENGTH_MIN):
+        _unless_default(r, "packet_size", f"not with {a.app.name}, whose requests have lengths of their own")
     sizes = load.sizes(load.LENGTH_MIN)
     store, requests = load.store(r.store)
     asked = a.make(traffic="memcached", sizes=sizes, store=store, **a.pace(sizes))

@@ -52,7 +52,9 @@ OTHER = "peer"
 # The capture until the run is over.
 CAPTURED, CAPTURING = "wire.pcapng", ".wire.pcapng.part"
 # What a run says, as files.
-SAID = re.compile(r"profile\.(folded|svg|json)|trace\.json|core-\d+\.kanata|wire\.pcapng|result\.json|host\.json")
+SAID = re.compile(
+    r"profile\.(folded|svg|json)|trace\.json|core-\d+\.kanata|wire\.pcapng|(result|host|request)\.json|console\.log"
+)
 DROP_CLASSES = ("wiretime", "gem5")
 # What only a guest can be asked for, and what a result says of one that is not there.
 OF_A_GUEST = ("app_commands", "kernel_args", "ethtool", "profile", "store", "iperf", "peer", "tap", "own", "dpdk")
@@ -506,12 +508,13 @@ def dump(result: Report) -> str:
 
 
 def prepare_folder(path: Path) -> None:
-    """Make the output folder, before anything runs."""
+    """Make the output folder, before anything runs: what an earlier run said there would be taken for this one's."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".wiretime"
         probe.touch()
         probe.unlink()
+        clear(path)
         # Of a run that did not come to its end.
         (path / CAPTURING).unlink(missing_ok=True)
     except OSError as e:

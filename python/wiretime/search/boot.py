@@ -7,11 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
+import wiretime._native as _native
 from wiretime import apps, load, runs
 from wiretime.apps.model import SENDS
 from wiretime.errors import WiretimeError
 from wiretime.request import OF_ONE_LOAD, option_of
-from wiretime.search.trials import Asked, Length, Steps
+from wiretime.search.trials import LONGEST_US, MEASURE, Asked, Length, Steps
 
 Found = TypeVar("Found")
 Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
@@ -19,6 +20,8 @@ Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
 # Frames of a search that is not told which.
 STANDARD_SIZES = (64, 128, 256, 512, 1024, 1518)
 FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
+# Periods of bursts that a trial has at least.
+PERIODS = 10
 # A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
 AGEING, AGEING_RATE = "10ms", 5e9
@@ -73,7 +76,25 @@ def length(request: runs.Request, factor: float) -> Length:
     """Return how long trials of a request are."""
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
         raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
-    return Length(waking(request).command.ring * request.queues, factor)
+    checked = waking(request)
+    packets, least_us = _periods(request, checked.settings["load"]["arrivals"])
+    return Length(max(checked.command.ring * request.queues, packets), factor, least_us)
+
+
+def _periods(request: runs.Request, arrivals: dict[str, Any]) -> tuple[int, float]:
+    """Return the packets of a ring turnover, and the microseconds, whose trials hold enough periods of the arrivals."""
+    kind, why = arrivals["kind"], f"--arrivals {request.arrivals}: not of a search"
+    if kind == "ramp":
+        raise WiretimeError(f"{why}, whose loads last")
+    if kind == "burst":
+        return arrivals["size"] * PERIODS // MEASURE, 0.0
+    if kind != "on-off":
+        return 0, 0.0
+    # Half of the time nothing is sent.
+    least_us = 2 * PERIODS * _native.parse_duration(arrivals["on"]) / 1e6
+    if least_us > LONGEST_US:
+        raise WiretimeError(f"{why}, whose trials last at most {LONGEST_US / 1000:g} ms: {PERIODS} periods have to fit")
+    return 0, least_us
 
 
 def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:

@@ -28,6 +28,8 @@ CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
 MIXED, STEADY, SAME, WAITS_MAX = 0.01, 0.001, 20, 50
 # Answers that a window may miss, since those to its last requests come later.
 UNANSWERED = 0.005
+# Packets by which a window of constant arrivals may have more or fewer than the rate says: one at each end.
+EVEN = 2
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
@@ -68,10 +70,12 @@ class Length:
 
     packets: int
     factor: float = 1.0
+    # What arrivals in periods need.
+    least_us: float = 0.0
 
     def microseconds(self, size: int, rate: float) -> float:
         """Return how long so many turnovers of the rings take at a rate."""
-        return self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
+        return max(self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6, self.least_us)
 
 
 def full(result: dict[str, Any]) -> bool:
@@ -81,14 +85,14 @@ def full(result: dict[str, Any]) -> bool:
     return refused > 0
 
 
-def waiting(result: dict[str, Any], size: int) -> list[float]:
+def waiting(result: Mapping[str, Any], size: float) -> list[float]:
     """Return how many packets wait, in RX FIFOs and rings, over the trial."""
     found = result["occupancy"]
     fifo, ring = (found["columns"].index(name) for name in ("rx_fifo_bytes", "rx_ring_waiting"))
     return [sum(row[fifo] / size + row[ring] for row in rows) for rows in zip(*found["ports"], strict=True)]
 
 
-def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:
+def growing(result: Mapping[str, Any], size: float) -> tuple[float, float]:
     """Return the packets that wait at the end, and how many more they become a second: 0 where that is not certain.
 
     Certain is a slope beyond 1.96 standard errors, over the second half of the trial: a backlog that builds up to a
@@ -108,6 +112,17 @@ def _growth(result: dict[str, Any], size: int) -> tuple[float, float]:
     return fmean(all_of_it[-10:]), slope if certain else 0.0
 
 
+def backlog(result: Mapping[str, Any]) -> float:
+    """Return the share of what a run was offered that only rings took in: a backlog that grows, where that is certain.
+
+    It is no loss of the run's, and would be one of a load without end.
+    """
+    if not (offered := result["offered_mpps"] * 1e6):
+        return 0.0
+    _, growth = growing(result, result["offered_gbps"] * 1e9 / 8 / offered)
+    return growth / offered if growth > GROWTH * offered else 0.0
+
+
 def read(size: int, rate: float, result: dict[str, Any], own_length: bool = False) -> Trial:
     """Read a trial off the engine's result; ``rate`` is offered to each port.
 
@@ -124,16 +139,22 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
     mixed = abs(sent_length - size) > MIXED * size
     forwarded = through * (size if own_length else min(size, sent_length)) * 8 / seconds / ports
     packets = through / seconds / ports
-    left, growth = _growth(result, size)
+    left, growth = growing(result, size)
     refused = full(result)
     counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
     thrown = counts["host_drop"] > 0
     arrivals = ports * rate / 8 / size
-    unanswered = 1 - forwarded / rate if role == ANSWERS else 0.0
+    came = sum(port["cohort"]["offered"] for port in result["ports"])
+    # Arrivals by chance, or in bursts, are more or fewer in a window than the rate has. Whether they keep coming faster
+    # than they are taken a backlog from before does not tell, so that all that was lost counts.
+    even = abs(came - arrivals * seconds) <= EVEN * ports
+    offered = rate if even else came * size * 8 / seconds / ports
+    lost = 0.0 if even else sum(counts.values()) / came
+    unanswered = 1 - forwarded / offered if role == ANSWERS else 0.0
     if unanswered > UNANSWERED and not refused:
         loss, concluded = unanswered, "the program drops"
     elif refused or thrown:
-        loss, concluded = max(0.0, 1 - forwarded / rate), "full" if refused else "the program drops"
+        loss, concluded = max(lost, 1 - forwarded / offered), "full" if refused else "the program drops"
     elif growth > GROWTH * arrivals:
         loss, concluded = growth / arrivals, "backlog grows"
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -53,6 +54,16 @@ def code_digest(path: Path) -> str:
             return file_digest(path)
         loaded = [s for s in sections if s["sh_flags"] & SH_FLAGS.SHF_ALLOC and s["sh_type"] != "SHT_NOTE"]
         return digest(*(part for s in loaded for part in (f"{s.name} {s['sh_addr']}", s.data())))
+
+
+@functools.cache
+def _code_digest_at(path: Path, _changed: int) -> str:
+    return code_digest(path)
+
+
+def known_hash_of(path: Path) -> str:
+    """Return the hash of a library that is asked for again and again, and hardly ever changes."""
+    return _code_digest_at(path, path.stat().st_mtime_ns)
 
 
 def _special(folder: str, names: list[str]) -> list[str]:

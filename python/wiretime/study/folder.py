@@ -26,6 +26,8 @@ POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
 # What every link carries.
 ANY_RATE = "1%"
 ROW = "row"
+# Of a study whose points are not what its plan says: their settings.
+VARIED = "varied"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Study:
         vary: Callable[[Point], Point] | None = None,
     ):
         self.plan, self.source, self.path, self.pool = plan, source, folder, pool
+        self._varied = vary is not None
         machines: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = {}
         # The same path for the same point, whichever study has it.
         self.points = Path(os.path.normpath(folder / pool))
@@ -152,6 +155,8 @@ class Study:
             self.path.mkdir(parents=True, exist_ok=True)
             self.points.mkdir(parents=True, exist_ok=True)
             what = {"format": one.FORMAT, "wiretime": __version__, "pool": self.pool, "plan": self.plan.model_dump()}
+            if self._varied:
+                what[VARIED] = {task.point.text(): dict(task.point.settings) for task in self.tasks}
             files.replace(about, json.dumps(what) + "\n")
         except OSError as e:
             raise WiretimeError(f"{self.path}: {e.strerror}") from None
@@ -219,7 +224,14 @@ def check_format(folder: Path) -> Mapping[str, Any]:
 def open_study(folder: Path) -> Study:
     """Return the study that a folder holds."""
     about = check_format(folder)
-    return Study(parse(about["plan"], str(folder)), str(folder), folder, about["pool"])
+    plan = parse(about["plan"], str(folder))
+    if (varied := about.get(VARIED)) is None:
+        return Study(plan, str(folder), folder, about["pool"])
+
+    def as_run(point: Point) -> Point:
+        return replace(point, settings=varied[point.text()])
+
+    return Study(plan, str(folder), folder, about["pool"], as_run)
 
 
 def query(folder: Path, sql: str) -> pa.Table:

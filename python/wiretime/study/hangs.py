@@ -35,18 +35,23 @@ def _swing(swing: Swing, answer: float) -> str:
     return f"{swing.parameter} {swing.value} -> {values}: {ends}" if swing.change(answer) else ""
 
 
+def _samples(answer: Answer) -> str:
+    """Return which samples an answer's range is of."""
+    if answer.samples < FEW:
+        return f"all of {answer.samples} samples"
+    return f"{round(100 * (1 - 2 * OUTSIDE))} % of {answer.samples} samples"
+
+
 def table(answers: Sequence[Answer]) -> RenderableType:
     """Return what a person wants to know."""
-    share = round(100 * (1 - 2 * OUTSIDE))
-    samples = min((a.samples for a in answers), default=0)
-    told = f"all of {samples} samples" if samples < FEW else f"{share} % of {samples} samples"
+    told = " or ".join(sorted({_samples(a) for a in answers}))
     t = plain(f"answers, their range ({told}), and the estimates they hang on most, one at its ends")
     for column in ("at", "metric", "answer", "range", "", "hangs on"):
         t.add_column(column, justify="right" if column in ("answer", "range", "") else "left")
     for a in answers:
         unit = metrics.unit(a.metric)
         width = f"{100 * (a.low / a.value - 1):+.0f} / {100 * (a.high / a.value - 1):+.0f} %" if a.value else ""
-        hangs = "\n".join(text for swing in a.swings if (text := _swing(swing, a.value))) or "none of them"
+        hangs = "\n".join(text for swing in a.swings if (text := _swing(swing, a.value))) or "none of those tried"
         name = f"{a.metric} ({unit})" if unit else a.metric
         t.add_row(a.place, name, _told(a.value), f"{_told(a.low)} to {_told(a.high)}", width, hangs)
     return t

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import grimp
 
@@ -30,6 +29,7 @@ from wiretime.study.plan import Point
 # Rows of another layout are of another study.
 FORMAT = 2
 ROW, FAILED, TRIALS, LOCK = "row.json", "failed.json", "trials.json", "lock"
+CHANGED = "the engine, or a file that is run, has changed since the study began: start it again"
 
 
 def deciding() -> list[str]:
@@ -41,6 +41,7 @@ def deciding() -> list[str]:
     return sorted({__name__, *graph.find_upstream_modules(__name__)})
 
 
+@cache
 def _package() -> str:
     sources = ((module, find_spec(module)) for module in deciding())
     files = ((module, Path(spec.origin)) for module, spec in sources if spec is not None and spec.origin is not None)
@@ -48,12 +49,24 @@ def _package() -> str:
 
 
 @cache
+def _parts() -> Mapping[str, str]:
+    return {part.name: part.identity() for part in PARTS}
+
+
+@cache
+def _extension() -> str:
+    return store.code_digest(Path(_native.__file__))
+
+
 def simulator(engine: str = software.FULL) -> Mapping[str, str]:
-    """Return what every result of an engine depends on beside its settings: this version and its parts."""
+    """Return what every result of an engine depends on beside its settings: this version and its parts.
+
+    Each run loads the engine that is there by then: of it, and of nothing else, it may be another one the next time.
+    """
     ours = {"wiretime": __version__, "package": _package()}
     if engine == software.PACKET:
-        return {**ours, "native": store.code_digest(Path(_native.__file__))}
-    return {**ours, "engine": store.code_digest(paths.engine()), **{part.name: part.identity() for part in PARTS}}
+        return {**ours, "native": _extension()}
+    return {**ours, "engine": store.known_hash_of(paths.engine()), **_parts()}
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:
@@ -122,21 +135,14 @@ def execute(
     with _alone(folder.with_name(f".{folder.name}")) as part:
         if isinstance(files.read(folder / ROW), dict):
             # Another command has run it meanwhile.
-            shutil.rmtree(part)
+            # A third one that waits for its name may have begun to fill it anew.
+            shutil.rmtree(part, ignore_errors=True)
             return None
-        reason = _fill(point, platform, part, progress, tell)
+        reason = _fill(point, platform, part, progress, tell, folder.name)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
         (folder / LOCK).unlink()
         return reason
-
-
-def _is(path: Path, file: IO[str]) -> bool:
-    """Return whether a path is still the file that has been opened."""
-    try:
-        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def _alone(part: Path) -> Iterator[Path]:
             continue  # it has just got its name
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not _is(part / LOCK, lock):
+            if not files.is_still(part / LOCK, lock.fileno()):
                 continue
             for left in part.iterdir():
                 if left.is_dir():
@@ -164,8 +170,14 @@ def _alone(part: Path) -> Iterator[Path]:
             return
 
 
+def _same(point: Point, platform: Mapping[str, Any], name: str) -> None:
+    """Raise where what decides the result is no longer what the point is named after."""
+    if key(point, platform) != name:
+        raise WiretimeError(CHANGED)
+
+
 def _fill(
-    point: Point, platform: Mapping[str, Any], part: Path, progress: vm.Progress | None, tell: search.Tell
+    point: Point, platform: Mapping[str, Any], part: Path, progress: vm.Progress | None, tell: search.Tell, name: str
 ) -> str | None:
     began = time.monotonic()
     about = {
@@ -176,7 +188,9 @@ def _fill(
     (part / "point.json").write_text(json.dumps(about, indent=1) + "\n")
     reason = None
     try:
+        _same(point, platform, name)
         figures = _search(point, part, tell) if point.about.measure == "msb" else _run(point, part, progress)
+        _same(point, platform, name)
         # Without its place: studies that share a point call it differently.
         row = {**metrics.of_platform(platform), **figures}
         (part / ROW).write_text(json.dumps(row, indent=1) + "\n")

@@ -147,14 +147,16 @@ class Uncertainty:
     def candidates(self) -> list[str]:
         """Return the estimates that some answer follows most, over the samples."""
         strength = dict.fromkeys(self.known, 0.0)
+        machines = [{e.parameter for e in estimates.of(task.point.request())} for task in self.base.tasks]
         for metric in self.plan.metrics:
             columns = [_rows(study, metric) for study in self.together]
-            for answers in zip(*columns, strict=True):
+            # Of one machine with another's estimates only chance would tell.
+            for mine, answers in zip(machines, zip(*columns, strict=True), strict=True):
                 there = [(places, a) for places, a in zip(self.samples, answers, strict=True) if a is not None]
                 values = [a for _, a in there]
                 if not self._enough(there) or len(set(values)) == 1:
                     continue
-                for name in strength:
+                for name in mine:
                     found = spearmanr([places[name] for places, _ in there], values).statistic
                     strength[name] = max(strength[name], abs(float(found)))
         ranked = sorted(strength, key=lambda name: (-strength[name], name))

@@ -7,6 +7,7 @@ class of drops.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class Row:
         """How far the model is off."""
         if isinstance(self.full, str) or isinstance(self.packet, str):
             return None
+        if not self.full:
+            return math.inf if self.packet else 0.0
         return self.packet / self.full - 1
 
     @property
@@ -87,7 +90,7 @@ def _compared(full: Mapping[str, Any], packet: Mapping[str, Any]) -> Iterator[tu
             forwarded = [side["cohort.forwarded"] for side in (full, packet)]
             each, its = (float(side[name]) / max(n, 1) for side, n in zip((full, packet), forwarded, strict=True))
             if max(each, its) >= MISSES_LEAST:
-                yield f"{name.removeprefix(MISSES).replace('_', ' ')} a packet", each, its, MISSES_LIMIT
+                yield f"{name.removeprefix(MISSES).replace('_', ' ')} per packet", each, its, MISSES_LIMIT
 
 
 def rows(studies: Mapping[str, Study]) -> list[Row]:
@@ -126,7 +129,7 @@ def _shown(value: float | str) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    error = "" if row.error is None else f"{100 * row.error:+.1f} %"
+    error = "" if row.error is None or math.isinf(row.error) else f"{100 * row.error:+.1f} %"
     fits = "" if row.fits else "misfit"
     return row.work, row.what, _shown(row.full), _shown(row.packet), error, fits
 

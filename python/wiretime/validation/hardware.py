@@ -18,7 +18,7 @@ from wiretime.estimates import NOWHERE, Places
 from wiretime.micro import guest, hardware
 from wiretime.request import Request
 from wiretime.setup import store
-from wiretime.study.point import simulator
+from wiretime.study.point import CHANGED, simulator
 from wiretime.study.uncertainty import moved
 from wiretime.validation.claims import Claim
 from wiretime.validation.judge import Verdict
@@ -61,12 +61,15 @@ def run(base: Path, machines: Sequence[str], jobs: int, places: Places = NOWHERE
     """Measure machines; yields each, in their order, with the reason where it failed."""
 
     def one(machine: str) -> tuple[str, str | None]:
+        named = _file(base, machine, places)
         try:
             changes = moved(_requests()[machine], places).changes
             rows = [dataclasses.asdict(row) for row in hardware.rows(machine, changes)]
         except WiretimeError as e:
             return machine, str(e)
-        files.replace(_file(base, machine, places), json.dumps(rows, indent=1) + "\n")
+        if _file(base, machine, places) != named:
+            return machine, CHANGED
+        files.replace(named, json.dumps(rows, indent=1) + "\n")
         return machine, None
 
     (base / NAME).mkdir(parents=True, exist_ok=True)
