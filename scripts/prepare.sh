@@ -48,7 +48,8 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
     else
-        sudo "$@"
+        # It forgets the user's proxies.
+        sudo ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
     fi
 }
 
@@ -92,16 +93,21 @@ system_packages() {
     [ -n "$(missing_packages "$@")" ] || return 0
     have apt-get || fail "this is no Debian; install by hand:" $(missing_packages "$@")
     [ "$(id -u)" -eq 0 ] || have sudo || fail "needs root or sudo, or somebody who installs:" $(missing_packages "$@")
-    as_root apt-get update -qq ||
-        fail "apt-get update failed: is the package archive reachable? Missing here:" $(missing_packages "$@")
+    # Some other archive may be what could not be read.
+    as_root apt-get update -qq || say "apt-get update failed; going on with the package lists that are here"
     # Asked again: what the archive offers was not known before.
     list=$(missing_packages "$@" | tr '\n' ' ')
     say "installing system packages: $list"
     # shellcheck disable=SC2086 # a list of words
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $list >/dev/null ||
-        fail "apt-get install failed: $list"
+        fail "apt-get install failed: is the package archive reachable? Missing here: $list"
     use_rust_beside
     [ -e bundle/_native.abi3.so ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
+}
+
+# Prints what the engine and the extension are built from, as a hash.
+sources_key() {
+    find crates Cargo.toml Cargo.lock pyproject.toml -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum | cut -c1-16
 }
 
 python_environment() {
@@ -125,10 +131,12 @@ python_environment() {
         touch ".venv/.requirements-$key"
     fi
     if [ -e bundle/_native.abi3.so ]; then
+        grep -q "\"$(sources_key)\"" bundle/manifest.json ||
+            fail "the sources were changed, and the engine in bundle/ was built from them as they were: remove bundle/ to build it here (that needs Rust)"
         bundled_extension
         return
     fi
-    key=$(find crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+    key=$(find crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.toml Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
         if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)

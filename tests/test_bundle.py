@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -91,6 +93,16 @@ def test_devices_and_pipes_are_left_out(tmp_path: Path) -> None:
     (source / "dev/link").symlink_to("pipe")
     store.copy(source, tmp_path / "target")
     assert sorted(p.name for p in (tmp_path / "target/dev").iterdir()) == ["file", "link"]
+
+
+def test_a_disk_that_is_full_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, to: Path, **__: object) -> None:
+        raise shutil.Error([("from", f"{to}/file", f"[Errno {errno.ENOSPC}] No space left on device: 'file'")])
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(OSError, match="No space left on device") as found:
+        store.copy(tmp_path, tmp_path / "target")
+    assert found.value.errno == errno.ENOSPC and found.value.filename == f"{tmp_path}/target/file"
 
 
 def test_a_bundle_for_another_processor_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,21 @@ def test_xdp_redirects_between_ports_of_an_82599(tmp_path: Path) -> None:
     assert result["loss_percent"] == 0 and all(p["cohort"]["forwarded"] > 0 for p in result["ports"])
 
 
+def test_a_program_that_could_not_be_attached_is_no_run() -> None:
+    """Without it the kernel would take the packets, or drop them, at a cost of its own."""
+    lro = ("--ethtool", "K lro on")
+    done = wiretime("run", "xdp", "--app-args", "drop", "--nic", "82599", *lro, "--rate", "1Gbps", *SHORT)
+    assert done.returncode != 0 and "xdp: " in done.stderr, done.stderr
+
+
+def test_a_long_quantum_loses_no_interrupt(tmp_path: Path) -> None:
+    """Devices are simulated ahead of the cores: an interrupt before its packet would find nothing, for good."""
+    args = ("xdp", "--nic", "82599", "--cores", "2", "--queues", "2", "--packet-size", "64", "--rate", "20kpps")
+    result = balanced(tmp_path / "a", *args, "--set", "system.quantum=20us", "--duration", "5ms")
+    # One quantum for the interrupt and one for the doorbell; packets are 50 us apart.
+    assert result["cohort"]["forwarded"] == 100 and result["latency_ns"]["max"] < 50_000
+
+
 def test_both_ways_of_routing(tmp_path: Path) -> None:
     """By a program that asks the kernel's routes, between ports; and by the kernel, which copies packets."""
     two = ("--nic", "connectx-6dx", "--ports", "2", "--rate", "0.5Gbps", *SHORT)

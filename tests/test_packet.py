@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import WIRETIME, balanced, wiretime
@@ -104,7 +105,7 @@ nic = "82599"
 duration = "100us"
 [axes]
 packet_size = [64, 256]
-change = [{ label = "usual" }, { label = "one at a time", "--burst" = 1 }]
+change = [{ label = "usual" }, { label = "four at a time", "--burst" = 4 }]
 [[plots]]
 title = "What it brings"
 kind = "sensitivity"
@@ -211,7 +212,34 @@ def test_arguments_of_a_program_change_its_model() -> None:
     assert checked.model is not None
     policy, touches = checked.model["policy"], checked.model["touches"]
     assert (policy["receive_ring"], policy["transmit_ring"], policy["burst"]) == (512, 256, 8)
-    assert (touches["payload"], touches["writes_header"]) == ("none", False)
+    assert (touches["payload"], touches["writes_header"], touches["prefetch_ahead"]) == ("none", False, 0)
+
+    def model(**asked: Any) -> Any:
+        return runs.check(runs.Request(engine="packet", **asked)).model
+
+    # A driver that prefetches what it receives does so whatever the program does.
+    assert model(nic="8254x", app_args="--forward-mode=io")["touches"]["prefetch_ahead"] == 4096
+    assert model(nic="82599", app_args="--forward-mode=mac")["touches"]["prefetch_ahead"] == 1
+    # ixgbe's vector path receives four at a time.
+    assert model(nic="82599", app_args="--burst=30")["policy"]["burst"] == 28
+    assert model(nic="8254x", app_args="--burst=30")["policy"]["burst"] == 30
+    with pytest.raises(WiretimeError, match="a burst of 3: this card's driver receives 4 or none"):
+        model(nic="82599", app_args="--burst=3")
+    assert model(app="l3fwd", nic="82599")["policy"]["straight"] == 32
+    assert model(app="l3fwd", nic="82599", app_args="--tx-burst=16")["policy"]["straight"] == 16
+
+
+@pytest.mark.parametrize(
+    ("nic", "app", "buffer"),
+    [("82599", "testpmd", 9216), ("8254x", "testpmd", 8192), ("82599", "touchfwd", 8192), ("82599", "l3fwd", 2048)],
+)
+def test_jumbo_frames_have_the_programs_buffers(nic: str, app: str, buffer: int) -> None:
+    for size, expected in ((1518, 2048), (9000, buffer)):
+        model = runs.check(runs.Request(engine="packet", nic=nic, app=app, packet_size=size)).model
+        assert model is not None and model["policy"]["buffer"] == expected
+    asked = runs.Request(engine="packet", nic=nic, app=app, packet_size=9000, app_args="--buffer=4096")
+    model = runs.check(asked).model
+    assert model is not None and model["policy"]["buffer"] == 4096
 
 
 def test_a_cost_is_moved_to_where_the_least_is_missing() -> None:

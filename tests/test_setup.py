@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wiretime import apps, doctor, paths, platforms
 from wiretime.errors import WiretimeError
-from wiretime.setup import build, debian, parts, rust, store
+from wiretime.setup import build, debian, guest, parts, rust, store
 
 PREPARE = paths.REPOSITORY / "scripts/prepare.sh"
 
@@ -39,6 +39,58 @@ def test_an_update_of_the_lock_file_that_fails_leaves_it(tmp_path: Path, monkeyp
     fails = False
     now = part.folder(make_missing=True, update_lock=True)
     assert debian.lock()["qemu"]["qemu"] == ["2", "y"] and part.folder() == now != was
+
+
+def test_a_package_that_is_another_under_the_same_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "wiretime.lock"
+    lock.write_text(json.dumps({"qemu": {"qemu": ["1", "x"]}}))
+    monkeypatch.setattr(debian, "LOCK_FILE", lock)
+    with pytest.raises(WiretimeError, match="qemu: qemu 1 is not the package that the lock file means"):
+        debian.check("qemu", [debian.Package("qemu", "1", "y")], update=False)
+    assert debian.check("qemu", [debian.Package("qemu", "2", "y")], update=False) == [
+        "qemu: qemu is 2, the lock file has 1"
+    ]
+
+
+def test_the_guest_is_what_it_is_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an editor has open, and what was built for a real machine, is no other guest."""
+    shutil.copytree(paths.GUEST, tmp_path / "guest")
+    monkeypatch.setattr(guest, "GUEST", tmp_path / "guest")
+    before = guest.key()
+    (tmp_path / "guest/apps/.port.c.swp").touch()
+    (tmp_path / "guest/apps/build").mkdir()
+    (tmp_path / "guest/apps/build/touchfwd").touch()
+    assert guest.key() == before
+    (tmp_path / "guest/apps/port.c").write_text("")
+    assert guest.key() != before
+
+
+def test_sources_that_were_changed_do_not_run_on_a_releases_engine(tmp_path: Path) -> None:
+    for name in ("Cargo.toml", "Cargo.lock", "pyproject.toml", "crates/a.rs"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle/_native.abi3.so").touch()
+    key = _shell("sources_key", tmp_path).stdout.strip()
+    (tmp_path / "bundle/manifest.json").write_text(json.dumps({"sources": key}))
+    said = "the sources were changed, and the engine in bundle/ was built from them as they were"
+    key = "$({ cat requirements.lock; pwd -P; python3 -V; } | sha256sum | cut -c1-16)"
+    made = f"touch requirements.lock; mkdir .venv; touch .venv/.requirements-{key}"
+    prepared = f"{made}; bundled_extension() {{ echo taken; }}; python_environment"
+    done = _shell(prepared, tmp_path)
+    assert done.returncode == 0 and done.stdout == "taken\n", done.stderr
+    shutil.rmtree(tmp_path / ".venv")
+    (tmp_path / "crates/a.rs").write_text("another")
+    done = _shell(prepared, tmp_path)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_a_relative_cache_is_where_the_command_began(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WIRETIME_CACHE", "here")
+    assert paths.cache() == tmp_path / "here"
 
 
 def _command(folder: Path, name: str, text: str) -> None:
@@ -182,6 +234,9 @@ def test_a_store_gets_the_memory_that_its_items_take() -> None:
 
     assert memory() == memory("--items=65536", "--item-size=2048") == memory("--items=many")
     assert memory("--items", "200000", "--item-size=4096") > least > memory()
+    # Each core may be replacing some.
+    many = apps.Setup(platforms.load("ampere-altra", ["system.cores=17"]), 16, 64, {}, ("--item-size=8192",))
+    assert app.memory(many) > 1200
 
 
 def test_more_queues_than_a_program_takes_are_refused_before_it_starts() -> None:

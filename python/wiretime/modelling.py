@@ -35,18 +35,16 @@ from wiretime.request import Request, option_of
 from wiretime.setup import store
 from wiretime.tables import of_numbers
 
-# As packets are received.
-AT_RECEPTION = 4096
 # What drivers of DPDK 24.11 do with rings and buffers' records (`em_rxtx.c`, which prefetches packets as it takes them;
 # `ixgbe_rxtx_vec_neon.c`); their defaults.
 DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "8254x": (
-        {"received_lines": 2, "posted_lines": 1, "released_lines": 2, "prefetch_ahead": AT_RECEPTION},
+        {"received_lines": 2, "posted_lines": 1, "released_lines": 2, "prefetch_ahead": software.AT_RECEPTION},
         {"receive_most": 4096, "refill": 32, "release": 32, "report": 32},
     ),
     "82599": (
         {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
-        {"receive_most": 32, "refill": 32, "release": 32, "report": 32},
+        {"receive_most": 4096, "refill": 32, "release": 32, "report": 32},
     ),
     # guest/apps/qdma_rings.c, which does as Xilinx's driver.
     "qdma": (
@@ -56,7 +54,7 @@ DRIVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     # `mlx5_rxtx_vec_neon.h`, `mlx5_tx.h`: sent buffers are looked for before each burst.
     "connectx-6dx": (
         {"received_lines": 1, "posted_lines": 1, "released_lines": 2},
-        {"receive_most": 64, "refill": 64, "release": 0, "report": 32},
+        {"receive_most": 4096, "refill": 64, "release": 0, "report": 32},
     ),
 }
 # What Xilinx's driver programs into the device, and ours.
@@ -77,10 +75,10 @@ PROGRAMS: Mapping[str, Mapping[str, Any]] = {
     "rxptx": {"payload": "header", "writes_header": True, "prefetch_ahead": 0},
     "qdmafwd": {"payload": "none", "writes_header": False, "prefetch_ahead": 0},
 }
-# What programs do before they send: l3fwd (24.11, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
-# that wait, and sends 16 and more that come at once by themselves.
+# What programs do before they send: l3fwd (24.11.6, `l3fwd_common.h`) gathers 512 packets, looks each 100 us for those
+# that wait, and sends 32 and more that come at once by themselves (`--tx-burst`).
 AT_ONCE: Mapping[str, Any] = {"gather": 0, "straight": 0, "drain": "0ns"}
-GATHERING: Mapping[str, Mapping[str, Any]] = {"l3fwd": {"gather": 512, "straight": 16, "drain": "100us"}}
+GATHERING: Mapping[str, Mapping[str, Any]] = {"l3fwd": {"gather": 512, "straight": 32, "drain": "100us"}}
 # How they hand out queues, unless in turn.
 SPREAD = {"testpmd": "streams", "l3fwd": "queues"}
 # Waits that the model's own accesses bring back.
@@ -90,7 +88,7 @@ IDEAL = (
     "llc.dca_ways=8", "llc.latency=1ns", "llc.snoop_latency=0ns", "llc.bank_time=0.1ns", "llc.port_time=0.1ns",
     "llc.device_latency=1ns", "llc.device_past_latency=1ns", "dram.controller_latency=0ns",
 )  # fmt: skip
-SMALL, LARGE = 64, 1518
+SMALL, LARGE, BURST = 64, 1518, 32
 # Above what anything here forwards; and shares of what is forwarded then.
 OVERLOAD, SHARES = "100Gbps", (0.05, 0.15, 0.4, 0.7, 0.9)
 BUFFER = 2048
@@ -131,7 +129,27 @@ class Found:
     modelled: Sequence[Report]
 
 
-def _point(request: Request, lines: bool) -> Point:
+@dataclass(frozen=True)
+class Looks:
+    """How a driver looks for packets: at so many places together, again until nothing is there, at most a burst.
+
+    ``receive`` is the share of a packet's cost that is spent on a place, whether there is a packet or not.
+    """
+
+    together: int = 0
+    receive: float = 0.0
+
+    def beyond(self, result: Report) -> tuple[float, float]:
+        """Return the looks that ended bursts, and the packets' worth of places that held none, at least."""
+        if not self.together:
+            return 0.0, 0.0
+        bursts = [pair for port in result["ports"] for queue in port["queues"] for pair in queue["burst_sizes"]]
+        found = [(size, n) for size, n in bursts if size]
+        ended = sum(n for size, n in found if size < BURST)
+        return float(ended), self.receive * sum(n * (-size % self.together) for size, n in found)
+
+
+def _point(request: Request, lines: bool, looks: Looks) -> Point:
     result = runs.execute(request).result
     s = counters.of(result)
     drivers = [counters.numbers(q["driver"]) for port in s["ports"] for q in port["queues"]]
@@ -140,7 +158,12 @@ def _point(request: Request, lines: bool) -> Point:
     stalls = [counters.numbers(c["stalls"]) for c in working]
     cycles = sum(c["core"]["cycles"] for c in working) - sum(st[name] for st in stalls for name in MEMORY)
     size = int(request.packet_size) if isinstance(request.packet_size, int) else SMALL
-    causes = {"empty_poll": total["empty_polls"], "turn": total["bursts"], "packet": total["burst_packets"]}
+    ended, beside = looks.beyond(result)
+    causes = {
+        "empty_poll": total["empty_polls"] + ended,
+        "turn": total["bursts"],
+        "packet": total["burst_packets"] + beside,
+    }
     if lines:
         causes["line"] = total["burst_packets"] * -(-size // LINE)
     return Point(request, result, float(cycles), causes, float(sum(c["core"]["instructions"] for c in working)))
@@ -232,7 +255,7 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
         "policy": {
             "program": "forward",
             "spread": SPREAD.get(request.app, "pairs"),
-            "burst": 32,
+            "burst": BURST,
             "receive_ring": ring,
             "transmit_ring": ring,
             **policy,
@@ -290,7 +313,7 @@ def make(request: Request, tell: Tell) -> Found:
         points: list[Point] = []
 
         def run(size: int, rate: str) -> Point:
-            points.append(_point(replace(on, packet_size=size, rate=rate), lines))
+            points.append(_point(replace(on, packet_size=size, rate=rate), lines, looks))
             forwarded, latency = rate_and_latency(points[-1].result)
             tell(f"{size} B at {rate}{where}: {forwarded:.2f} Mpps, {latency:.0f} ns")
             return points[-1]
@@ -302,17 +325,18 @@ def make(request: Request, tell: Tell) -> Found:
         return points
 
     at_no_cost = replace(request, changes=(*request.changes, *IDEAL))
+    shares = _shares(at_no_cost, interface)
+    tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
+    looks = Looks(int(TABLES[interface][1].get("looks", 0)), shares.receive) if interface in TABLES else Looks()
     ideal = measured(at_no_cost, ", memory for nothing")
     points = measured(request, "")
     costs = _fit(ideal)
     explained = [sum(costs[n] * p.causes[n] for n in costs) for p in ideal]
     tell(", ".join(f"{name} {cycles:.1f} cycles" for name, cycles in costs.items()))
     source = _source(request, ideal, explained)
-    shares = _shares(at_no_cost, interface)
-    tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
     pace = ideal[0].instructions / ideal[0].cycles
     entries = machine["core"]["rob_entries"]
-    small = _edge(request, points, SMALL, lines)
+    small = _edge(request, points, SMALL, lines, looks)
 
     def off(window: int) -> float:
         other = simulated(small.request, _model(request, costs, shares, window, source))
@@ -327,7 +351,7 @@ def make(request: Request, tell: Tell) -> Found:
     )
     edges = [] if errors[window] <= EXPLAINED else [(small, "packet", 1)]
     if lines:
-        edges.append((_edge(request, points, LARGE, lines), "line", -(-LARGE // LINE)))
+        edges.append((_edge(request, points, LARGE, lines, looks), "line", -(-LARGE // LINE)))
     for edge, name, share in edges:
 
         def missing(cost: float, edge: Point = edge, name: str = name) -> float:
@@ -353,11 +377,11 @@ def _nearest(cost: float, missing: Callable[[float], float], share: int) -> floa
     return best
 
 
-def _edge(request: Request, points: Sequence[Point], size: int, lines: bool) -> Point:
+def _edge(request: Request, points: Sequence[Point], size: int, lines: bool, looks: Looks) -> Point:
     """Return a run of a size at a load beyond what is forwarded, or at all that the line carries."""
     most = next(p for p in points if p.request.packet_size == size).result
     rate = min(BEYOND * most["forwarded_gbps"], most["offered_gbps"])
-    return _point(replace(request, packet_size=size, rate=f"{rate:.2f}Gbps", warm_up=SETTLED), lines)
+    return _point(replace(request, packet_size=size, rate=f"{rate:.2f}Gbps", warm_up=SETTLED), lines, looks)
 
 
 def _missing(full: Point, other: Report, machine: Mapping[str, Any]) -> float:

@@ -17,7 +17,8 @@ LOCK_FILE = REPOSITORY / "wiretime.lock"
 def cache() -> Path:
     """Return the cache folder: ``WIRETIME_CACHE``, or ``wiretime`` in the user's cache."""
     if path := os.environ.get("WIRETIME_CACHE"):
-        return Path(path)
+        # What is built there is named from other folders.
+        return Path(path).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wiretime"
 
 

@@ -129,7 +129,7 @@ def _refuse_rate(r: Request, platform: Mapping[str, Any]) -> None:
         )
 
 
-def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.Model | None:
+def _model(r: Request, app: apps.App, platform: Mapping[str, Any], longest: int) -> software.Model | None:
     """Return the model of the software, where the engine needs one."""
     if r.engine not in software.ENGINES:
         raise unknown("engine", r.engine, software.ENGINES)
@@ -150,7 +150,8 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any]) -> software.M
     for field in (*OF_A_GUEST, "boot", "every_turn"):
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
-    model = software.told(software.of(app.name, platform, r.model), apps.words("--app-args", r.app_args))
+    model = software.with_buffers(software.of(app.name, platform, r.model), app.name, longest)
+    model = software.told(model, apps.words("--app-args", r.app_args))
     _refuse_rate(r, platform)
     return model
 
@@ -186,7 +187,7 @@ def check(r: Request) -> Checked:
             raise WiretimeError(
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
-    model = _model(r, app, platform)
+    model = _model(r, app, platform, longest)
     setup = apps.Setup(platform, queues, longest, asked, apps.words("--app-args", r.app_args), r.ethtool)
     command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     if model is not None:

@@ -6,13 +6,13 @@ import json
 import os
 import threading
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
 from wiretime import paths, platforms, schemas, vm
-from wiretime.apps.model import CONSUMES, FORWARDS, SENDS
+from wiretime.apps.model import CONSUMES, FORWARDS, SENDS, STANDARD_FRAME
 from wiretime.errors import WiretimeError, unknown
 
 FULL, PACKET = "full-system", "packet"
@@ -107,6 +107,7 @@ def of(app: str, platform: Mapping[str, Any], name: str | None) -> Model:
 ARGUMENTS = {
     "--burst": "policy.burst",
     "--rx-burst": "policy.burst",
+    "--tx-burst": "policy.straight",
     "--rxd": "policy.receive_ring",
     "--txd": "policy.transmit_ring",
     "--rx-queue-size": "policy.receive_ring",
@@ -124,14 +125,32 @@ ARGUMENTS = {
 THRESHOLDS = {"receive_ring": "refill", "transmit_ring": "report"}
 # testpmd's modes: what the program is for, and what it touches other than as the model says.
 MODE = "--forward-mode"
-NO_PAYLOAD = {"payload": "none", "writes_header": False}
+AHEAD = "prefetch_ahead"
+NO_PAYLOAD = {"payload": "none", "writes_header": False, AHEAD: 0}
 HEADER = {"payload": "header", "writes_header": True}
 MODES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "io": ("forward", NO_PAYLOAD),
-    "mac": ("forward", HEADER),
-    "macswap": ("forward", HEADER),
+    # `macfwd.h` prefetches the next packet, `macswap_neon.h` the next four.
+    "mac": ("forward", {**HEADER, AHEAD: 1}),
+    "macswap": ("forward", {**HEADER, AHEAD: 4}),
     "rxonly": ("receive", NO_PAYLOAD),
     "txonly": ("send", HEADER),
+}
+# Packets that are prefetched as they are received, by a driver and whatever the program does (`em_rxtx.c`).
+AT_RECEPTION = 4096
+# Descriptors that ixgbe's vector path looks at together (`ixgbe_rxtx_vec_neon.c`): of a smaller burst it receives none.
+GROUPS = {"82599": 4}
+# Room of a buffer before its data; what testpmd's `--mbuf-size=10240` leaves for frames above the standard size.
+HEADROOM = 128
+JUMBO_ROOM = 10240 - HEADROOM
+ROOMS: Mapping[str, Callable[[int], int]] = {
+    "testpmd": lambda _: JUMBO_ROOM,
+    **dict.fromkeys(("touchfwd", "rxptx"), lambda longest: -(-(longest + HEADROOM) // 1024) * 1024 - HEADROOM),
+}
+# What cards make of that: whole KiB, or powers of two (SRRCTL; RCTL with its extension).
+WHOLE: Mapping[str, Callable[[int], int]] = {
+    "82599": lambda room: room // 1024 * 1024,
+    "8254x": lambda room: min(1 << room.bit_length() - 1, 16384),
 }
 # The part that a program has in a run.
 ROLES = {"forward": FORWARDS, "receive": CONSUMES, "send": SENDS}
@@ -147,7 +166,8 @@ def told(model: Model, words: Sequence[str]) -> Model:
             if value not in MODES:
                 raise WiretimeError(f"--app-args {name}: a model knows {', '.join(MODES)}; not {value!r}")
             changed["policy"]["program"], more = MODES[value]
-            changed["touches"].update(more)
+            by_driver = changed["touches"][AHEAD] == AT_RECEPTION
+            changed["touches"].update({**more, AHEAD: AT_RECEPTION} if by_driver else more)
         elif name not in ARGUMENTS:
             known = [*ARGUMENTS, MODE]
             raise WiretimeError(f"--app-args: a model of a program: {unknown('argument', name, known)}")
@@ -162,7 +182,22 @@ def told(model: Model, words: Sequence[str]) -> Model:
                 # As drivers do: no more at a time than half of a ring that is made smaller.
                 policy, threshold = changed["policy"], THRESHOLDS[key]
                 policy[threshold] = max(1, min(policy[threshold], int(value) // 2))
+    group, policy = GROUPS.get(str(changed["interface"]), 1), changed["policy"]
+    if policy["burst"] < group:
+        raise WiretimeError(f"--app-args: a burst of {policy['burst']}: this card's driver receives {group} or none")
+    policy["burst"] -= policy["burst"] % group
     return checked(changed, "--app-args")
+
+
+def with_buffers(model: Model, app: str, longest: int) -> Model:
+    """Return a model with buffers such as the program makes them for frames above the standard size.
+
+    testpmd and our own programs make them larger (`testpmd --mbuf-size`, guest/apps/port.c), others take several.
+    """
+    whole = WHOLE.get(str(model["interface"]))
+    if whole is None or longest <= STANDARD_FRAME or app not in ROOMS:
+        return model
+    return {**model, "policy": {**model["policy"], "buffer": whole(ROOMS[app](longest))}}
 
 
 def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]:

@@ -197,9 +197,9 @@ pub struct PortResult {
     pub cohort: Counts,
     /// By receive queue that the program was asked to use.
     pub queues: Vec<QueueResult>,
-    /// Refusals by what was full at the one before and at this one: of RX FIFO, RX ring, TX ring.
+    /// Refusals in the measurement by what was full at the one before and at this one: of RX FIFO, RX ring, TX ring.
     pub drop_transitions: Vec<DropTransition>,
-    /// When the NIC last refused a packet, from the begin of the measurement.
+    /// When the NIC last refused a packet, from the begin of the measurement; also behind its end, while its packets are followed.
     pub last_drop_ns: Option<f64>,
     /// Requests of a closed loop whose answer did not come in time, since the load began.
     pub given_up: u64,

@@ -251,6 +251,12 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
     if trapped > 0 && run.settings.mapped_doorbells && interrupts == 0 && !traps_anyway {
         list.push(format!("trapped_doorbells: {trapped} doorbells trapped; timing is the same, the run is slower"));
     }
+    if run.followed_no_longer > 0 {
+        list.push(format!(
+            "follow: {} packets of the measurement were still under way {} behind its end: no latency is theirs (--follow)",
+            run.followed_no_longer, run.settings.follow
+        ));
+    }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
     if quantum > lookahead {
         let late = lateness(nics);

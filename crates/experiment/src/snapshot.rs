@@ -82,11 +82,11 @@ pub fn statistics(a: &Snapshot, b: &Snapshot) -> Statistics {
 
 /// The steps of the time series: counters over each, by their path in `statistics`; those that never move are left out.
 pub fn series(run: &Experiment, first: &Snapshot) -> Option<Series> {
-    if run.series.is_empty() {
+    if run.settings.interval.ps() == Ps::ZERO {
         return None;
     }
     // The last step ends with the measurement, whole or not.
-    let end = run.end.as_ref().filter(|end| run.series.last().is_some_and(|last| last.time < end.time));
+    let end = run.end.as_ref().filter(|end| run.series.last().is_none_or(|last| last.time < end.time));
     let points: Vec<&Snapshot> = std::iter::once(first).chain(&run.series).chain(end).collect();
     let steps: Vec<BTreeMap<String, u64>> = points
         .windows(2)
@@ -97,7 +97,7 @@ pub fn series(run: &Experiment, first: &Snapshot) -> Option<Series> {
             flat
         })
         .collect();
-    let moving: Vec<&String> = steps[0].keys().filter(|k| steps.iter().any(|s| s.get(*k) != Some(&0))).collect();
+    let moving: Vec<&String> = steps.first()?.keys().filter(|k| steps.iter().any(|s| s.get(*k) != Some(&0))).collect();
     let rows: Vec<Vec<u64>> =
         steps.iter().map(|s| moving.iter().map(|k| s.get(*k).copied().unwrap_or(0)).collect()).collect();
     let columns = moving.into_iter().cloned().collect();

@@ -133,6 +133,8 @@ pub struct Experiment {
     stopped: Ps,
     /// What had become of packets when one moved last since then, and when.
     moved: (Counts, Ps),
+    /// Packets of the measurement whose fate was not known when they were followed no longer.
+    pub(crate) followed_no_longer: u64,
     /// The capture of the wire, where one is wanted.
     pub(crate) capture: Option<Capture>,
     /// What is at the other end of the wire, where it is outside.
@@ -164,6 +166,7 @@ impl Experiment {
             begin: Ps::ZERO,
             stopped: Ps::ZERO,
             moved: (Counts::default(), Ps::ZERO),
+            followed_no_longer: 0,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
         })
@@ -303,7 +306,7 @@ impl Experiment {
             Stage::Draining | Stage::Stopping => self.stopped,
             _ => return None,
         };
-        if t > since + limit {
+        if t > since.saturating_add(limit) {
             let what = match self.stage {
                 Stage::Boot => self.never_began(d),
                 _ => "the guest application did not stop".into(),
@@ -394,7 +397,7 @@ impl Experiment {
     }
 
     fn traffic_tick<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> Option<Ps> {
-        let measure = self.begin + self.settings.warm_up.ps();
+        let measure = self.begin.saturating_add(self.settings.warm_up.ps());
         self.write_capture(t, false, d);
         if self.settings.until_end && self.start.is_some() && self.end.is_none() && all_sent(d) {
             // Its length is known now: devices have been simulated to the end of this window.
@@ -402,7 +405,7 @@ impl Experiment {
             self.settings.duration = Duration::of(end.saturating_sub(measure));
             self.settings.until_end = false;
         }
-        let end = if self.settings.until_end { Ps::MAX } else { measure + self.settings.duration.ps() };
+        let end = if self.settings.until_end { Ps::MAX } else { measure.saturating_add(self.settings.duration.ps()) };
         if self.start.is_none() && t >= measure {
             self.start = Some(self.snapshot(t, d));
             d.machine.begin_measurement();
@@ -423,7 +426,10 @@ impl Experiment {
         if self.end.is_none() || self.clocks.ticks % COUNT_EVERY != 0 {
             return None;
         }
-        if self.decided(d) || t >= end + self.settings.follow.ps() {
+        let decided = self.decided(d);
+        if decided || t >= end.saturating_add(self.settings.follow.ps()) {
+            let under_way = d.machine.nics.nics().books.counts(Which::Cohort).undecided();
+            self.followed_no_longer = if decided { 0 } else { under_way };
             if channel.has_trials() && self.next_trial(t, channel, d) {
                 return None;
             }
@@ -488,11 +494,11 @@ impl Experiment {
         let (warm_up, duration) = (self.settings.warm_up.ps(), self.settings.duration.ps());
         // A point a window, at most.
         self.occupancy_step = (duration / result::OCCUPANCY_POINTS).max(window(&self.platform, &self.settings));
-        let (measure, trace) = (t + warm_up, self.settings.trace_start.ps());
+        let (measure, trace) = (t.saturating_add(warm_up), self.settings.trace_start.ps());
         let window = measure + trace..measure + trace + self.settings.trace_length.ps();
         let mut nics = d.machine.nics.nics();
         let Nics { slots, books, .. } = &mut *nics;
-        books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure + duration });
+        books.measure(measure..if self.settings.until_end { Ps::MAX } else { measure.saturating_add(duration) });
         let capture = self.settings.capture_length.ps();
         let begin = measure + self.settings.capture_start.ps();
         let tapped = if capture == Ps::ZERO { Ps::ZERO..Ps::ZERO } else { begin..begin.saturating_add(capture) };

@@ -53,9 +53,9 @@ impl<G> Slot<G> {
         self.trapped_doorbells += self.nic.deferred().len().saturating_sub(before) as u64;
     }
 
-    /// Level of the interrupt pin; also shown in the status register.
-    pub fn pin(&mut self) -> bool {
-        let level = self.nic.pin();
+    /// Level of the interrupt pin at `t`; also shown in the status register.
+    pub fn pin(&mut self, t: Ps) -> bool {
+        let level = self.nic.pin(t);
         self.config.set_interrupt_status(level);
         level
     }

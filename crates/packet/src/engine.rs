@@ -56,10 +56,11 @@ impl Program for Modelled {
 
 const PAGE: u64 = 4096;
 
-/// Buffers of a core's pool for each queue pair: both rings full, and some on their way.
-fn buffers(model: &CostModel) -> u32 {
+/// Buffers of a core's pool for each queue pair: both rings full, and some on their way, those of packets that wait among them.
+fn buffers(model: &CostModel, longest: u32) -> u32 {
     let p = &model.policy;
-    p.receive_ring + p.transmit_ring + 2 * p.burst.max(512)
+    let gathered = p.gather.saturating_mul(longest.div_ceil(p.buffer));
+    p.receive_ring + p.transmit_ring + 2 * p.burst.max(512).max(gathered)
 }
 
 /// Bytes of the shortest and the longest frame that come.
@@ -120,7 +121,9 @@ impl PacketRun {
         let ports = p.link.len();
         let pairs: Vec<(usize, u16)> =
             (0..ports).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
-        let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers(&model));
+        let (shortest, longest) = frames(&c.run)?;
+        let buffers = buffers(&model, longest);
+        let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers);
         // An odd number of pages: rings are aligned as devices want them, and queues that go in step do not meet in the
         // same banks of memory, as they would were they a power of two apart.
         let pages = (RINGS * RING_BYTES + pool_bytes).div_ceil(PAGE) | 1;
@@ -128,12 +131,11 @@ impl PacketRun {
             let rings = n as u64 * pages * PAGE;
             Arena { rings, buffers: rings + RINGS * RING_BYTES }
         };
-        let memory = HostMemory::new(arena(pairs.len()).rings as usize);
+        let memory = HostMemory::new(arena(pairs.len()).rings as usize)?;
         let mut host = host(p, &c.run, &memory)?;
         let experiment = Experiment::new(p, &c.run, capture, None)?;
         // The device adds the check sequence, where a wire has one.
         let stripped = if model.interface == driver::name(Interface::Qdma) { 0 } else { FCS };
-        let (shortest, longest) = frames(&c.run)?;
         let bytes = shortest.saturating_sub(stripped).max(1);
         let spread = model.policy.spread;
         let core_of = |pair: &(usize, u16)| spread.core((pair.0, pair.1.into()), (ports, queues.into()), working);
@@ -148,7 +150,7 @@ impl PacketRun {
                     let rule = format!("the NIC is {its}: another model is needed");
                     return Err(Invalid::new("model.interface", &model.interface, rule));
                 }
-                let pool = Pool::new(arena(n).buffers, buffers(&model), model.policy.buffer);
+                let pool = Pool::new(arena(n).buffers, buffers, model.policy.buffer);
                 drivers.push((Driver::new(interface, port, queue, arena(n), &model)?, pool));
             }
             if !drivers.is_empty() {
@@ -225,7 +227,8 @@ impl PacketRun {
             }
             let ends = start + quantum;
             if let Some(next) = self.driven(|e, d| e.tick(start, ends, channel, d)) {
-                quantum = next;
+                // Here devices are watched to the end, and see no doorbell later than in the measurement.
+                quantum = if self.experiment.draining() { quantum } else { next };
             }
             if !channel.is_heard() {
                 // Whoever asked has been interrupted.

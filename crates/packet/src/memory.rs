@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use wiretime_base::Invalid;
 use wiretime_hw::memory::GuestMemory;
 use wiretime_hw::nic::loopback::Ram;
 
@@ -11,9 +12,16 @@ pub struct HostMemory(Rc<RefCell<Ram>>);
 
 impl HostMemory {
     /// So many bytes, all zero.
-    #[must_use]
-    pub fn new(bytes: usize) -> Self {
-        Self(Rc::new(RefCell::new(Ram(vec![0; bytes]))))
+    ///
+    /// # Errors
+    /// Where this machine has not so many.
+    pub fn new(bytes: usize) -> Result<Self, Invalid> {
+        // Memory of zeros is not touched before it is used, but ends the process where there is none.
+        if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+            let why = "memory for rings and buffers that this machine does not have: fewer or smaller ones are needed";
+            return Err(Invalid::new("run.queues", format!("{} MiB", bytes >> 20), why));
+        }
+        Ok(Self(Rc::new(RefCell::new(Ram(vec![0; bytes])))))
     }
 
     /// A little-endian word of `N` bytes.

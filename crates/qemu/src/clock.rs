@@ -162,12 +162,15 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
     }
     let now = e.vcpus.iter().map(|v| v.local).fold(published().max(e.turns.window_start), Ps::max);
     advance_to(now);
-    e.run.update_irq();
+    e.run.update_irq(now);
     e.turns.asleep = true;
     // SAFETY: plain query.
     while unsafe { internals::all_cpu_threads_idle() } {
         let timer = next_timer();
-        let device = e.run.next_device_time(timer);
+        // What a device has sent, ahead of the cores, is there at its time.
+        let irq = e.run.next_irq().filter(|&irq| irq > published());
+        let known = timer.into_iter().chain(irq).min();
+        let device = e.run.next_device_time(known).into_iter().chain(irq).min();
         let Some(t) = [timer, device].into_iter().flatten().min() else {
             e.turns.asleep = false;
             really_wait();
@@ -186,7 +189,7 @@ pub extern "C" fn wait(cond: *mut c_void, mutex: *mut c_void, file: *const c_cha
         e.run.machine.reached(end - e.turns.quantum);
         e.run.apply_writes(t);
         advance_to(t);
-        e.run.update_irq();
+        e.run.update_irq(t);
         crate::run::window_tick(e, t);
         if e.turns.keeping {
             really_wait();

@@ -120,7 +120,8 @@ extern "C" fn due_work(_: Cpu, _: RunData) {
     e.turns.must_advance = false;
     e.turns.irq_due = false;
     e.turns.work_queued = false;
-    e.run.update_irq();
+    let by = start.max(e.turns.irq_at);
+    e.run.update_irq(by);
 }
 
 /// Accounts for all that `running` has executed: what QEMU has counted, then its current block.
@@ -318,8 +319,10 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
         v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind, size: 1 });
-        if e.run.irq_pending() {
+        let local = v.local.max(e.turns.window_start);
+        if e.run.irq_pending(local) {
             e.turns.irq_due = true;
+            e.turns.irq_at = local;
         }
     }
 }

@@ -375,7 +375,7 @@ fn quiet_until(e: &mut Engine, index: usize) -> Ps {
     // SAFETY: a query on live vCPUs.
     let alone =
         || e.vcpus.iter().enumerate().all(|(i, v)| i == index || unsafe { internals::cpu_thread_is_idle(v.cpu) });
-    if decided <= now || !alone() || e.run.irq_pending() {
+    if decided <= now || !alone() || e.run.next_irq().is_some() {
         return now;
     }
     let far = now.saturating_add(FARTHEST);

@@ -65,6 +65,8 @@ pub struct Turns {
     pub must_advance: bool,
     /// A device access has changed the interrupt line: drive it as soon as its block is accounted for.
     pub irq_due: bool,
+    /// When that was: by then devices' interrupts are there.
+    pub irq_at: Ps,
     /// The work for one of these is queued and has not run yet: nothing executes.
     pub work_queued: bool,
     /// Between a `qemu_plugin_reset` and its completion nothing executes.
@@ -94,6 +96,7 @@ impl Turns {
             quantum,
             must_advance: false,
             irq_due: false,
+            irq_at: Ps::ZERO,
             work_queued: false,
             switching: false,
             keeping: false,
@@ -160,7 +163,7 @@ fn open_window(e: &mut Engine, start: Ps) {
     e.run.advance_devices(e.turns.window_end);
     // Only now: in a jump of the clock devices have acted before the window, too.
     e.run.machine.reached(start);
-    let irq = e.run.irq_pending();
+    let irq = e.run.irq_pending(start);
     match clock::next_timer() {
         Some(t) if t <= start => e.turns.must_advance = true,
         _ if irq => e.turns.must_advance = true,

@@ -211,7 +211,8 @@ def _items_mib(s: Setup) -> int:
         return int(text) if text.isdecimal() else default
 
     items = number("--items", ITEMS)
-    return 2 * ceil((items + 4 * 4096) * (number("--item-size", ITEM_SIZE) + 192) / (1 << 21)) + 32 * ceil(
+    replaced = 4096 * max(4, s.cores)
+    return 2 * ceil((items + replaced) * (number("--item-size", ITEM_SIZE) + 192) / (1 << 21)) + 32 * ceil(
         items / ITEMS
     )
 
@@ -222,7 +223,7 @@ MEMCACHED_DPDK = _own(
     "the core and caches: hashing, comparing, chained buffers",
     (
         ("--items=N", f"items that fit ({ITEMS})"),
-        ("--item-size=B", f"longest answer of one key ({ITEM_SIZE})"),
+        ("--item-size=B", f"longest answer of one key, and 128 beside it ({ITEM_SIZE})"),
     ),
     memory=lambda s: buffers_mib(s) + _items_mib(s),
     role=lambda _: ANSWERS,

@@ -52,8 +52,8 @@ SETTLE = "sleep 3"
 INTERRUPTS = "for i in /proc/irq/*/smp_affinity_list; do echo 0 >$i; done 2>/dev/null; true"
 # The same with interrupts on core 0, apart from the program.
 SETTLED = f"{SETTLE} && {{ {INTERRUPTS}; }}"
-# What was started last goes on until the end is asked for.
-UNTIL_STOPPED = "wtctl wait-stop && { kill $!; wait; true; }"
+# What was started last goes on until the end is asked for; where it has ended by itself, the run has failed.
+UNTIL_STOPPED = "wtctl wait-stop && kill $! && { wait; true; }"
 
 
 def _line(s: Setup, program: str) -> str:

@@ -206,7 +206,9 @@ class Details:
             if self.experiment is not None and len(self.experiment.points) > 1:
                 ui.label(task.point.text()).classes("text-base font-medium").props("data-test=point")
             command(task.point.command())
-            if (reason := under.reason or task.failed) is not None and not task.finished:
+            # Of one that waits or runs again it would be what came of it before.
+            reason = under.reason or task.failed if under.state in ("failed", "stopped") else None
+            if reason is not None and not task.finished:
                 ui.label(reason).classes("text-negative").props("data-test=reason")
             if trials := _trials(under):
                 drawn = chart(charts.trials(trials), 340).props("data-test=trials")

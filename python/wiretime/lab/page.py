@@ -216,7 +216,7 @@ class FormPane:
         self.start.disable()
         try:
             experiment = await run.io_bound(self.lab.begin, self.read())
-        except WiretimeError as e:
+        except (WiretimeError, OSError) as e:
             ui.notify(str(e), type="negative")
             return
         finally:

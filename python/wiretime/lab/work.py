@@ -183,10 +183,14 @@ class Lab:
         number = max([0, *(_number(path) for path in self.folder.glob("lab-*"))])
         while True:
             number += 1
-            with suppress(FileExistsError):
-                path = self.folder / f"lab-{number}"
-                path.mkdir()
-                return path
+            path = self.folder / f"lab-{number}"
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as e:
+                raise WiretimeError(f"{path}: {e.strerror}") from None
+            return path
 
     def go_on(self, experiment: Experiment) -> None:
         """Run the points that were stopped or have failed, once their processes are gone."""

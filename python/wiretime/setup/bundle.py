@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import __version__, paths
+from wiretime import __version__, files, paths
 from wiretime.errors import WiretimeError
 from wiretime.setup import rust, store
 from wiretime.setup.parts import PARTS
@@ -101,6 +101,8 @@ def _fill(tree: Path, whole: bool) -> None:
         "machine": platform.machine(),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}" if whole else None,
         "commit": _command("git", "rev-parse", "HEAD").strip(),
+        # Whoever changes these needs another engine than the one that comes along.
+        "sources": _command("sh", "-c", '. ./scripts/prepare.sh; cd "$1"; sources_key', "sh", str(tree)).strip(),
     }
     (bundle / MANIFEST).write_text(json.dumps(about, indent=1) + "\n")
     if whole:
@@ -121,7 +123,8 @@ def write(archive: Path, *, whole: bool) -> str:
         raise WiretimeError(f"{archive}: must end in .tar, .tar.gz or .tar.xz")
     part = archive.with_name(f".{archive.name}.part")
     try:
-        with tempfile.TemporaryDirectory(prefix="wiretime-") as temporary:
+        # Beside it: where temporary files go there may be less room.
+        with tempfile.TemporaryDirectory(prefix=".wiretime-", dir=archive.parent) as temporary:
             tree = Path(temporary) / name
             tree.mkdir()
             _fill(tree, whole)
@@ -130,7 +133,7 @@ def write(archive: Path, *, whole: bool) -> str:
         digest = store.file_digest(part)
         part.rename(archive)
     except OSError as e:
-        raise WiretimeError(f"{archive}: {e.strerror}") from None
+        raise WiretimeError(f"{e.filename or archive}: {e.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
     archive.with_name(f"{archive.name}.sha256").write_text(f"{digest}  {archive.name}\n")
@@ -155,7 +158,9 @@ def unpack() -> bool:
         raise WiretimeError(f"{bundle}: is for {made_for}, this is {platform.machine()}: take the sources from git")
     if not paths.engine().is_file() or store.file_digest(paths.engine()) != store.file_digest(engine):
         paths.engine().parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(engine, paths.engine())
+        # Replaced, not overwritten: guests that run have it mapped.
+        with files.whole(paths.engine()) as new:
+            shutil.copy2(engine, new)
     for part in PARTS:
         source = bundle / "cache" / f"{part.name}-{part.key()[:16]}"
         if source.is_dir():

@@ -171,7 +171,10 @@ def lock_stays_unless_made() -> Iterator[None]:
 
 
 def check(part: str, packages: Sequence[Package], *, update: bool) -> list[str]:
-    """Compare what was fetched with the lock file; returns a warning a difference. ``update`` writes it instead."""
+    """Compare what was fetched with the lock file; returns a warning a difference. ``update`` writes it instead.
+
+    Raises where a package of the same version is another: an archive does not change those.
+    """
     locked = lock()
     now = {p.name: [p.version, p.sha256] for p in packages}
     if update or part not in locked:
@@ -179,6 +182,12 @@ def check(part: str, packages: Sequence[Package], *, update: bool) -> list[str]:
         files.replace(LOCK_FILE, json.dumps(locked, indent=1, sort_keys=True) + "\n")
         return []
     was = locked[part]
+    for name, (version, sha256) in sorted(now.items()):
+        if name in was and was[name][0] == version and was[name][1] != sha256:
+            raise WiretimeError(
+                f"{part}: {name} {version} is not the package that the lock file means: another checksum "
+                "(--update-lock takes it all the same)"
+            )
     return [
         f"{part}: {name} is {now.get(name, ['absent'])[0]}, the lock file has {was.get(name, ['none'])[0]}"
         for name in sorted(set(was) | set(now))

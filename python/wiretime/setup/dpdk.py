@@ -155,9 +155,10 @@ def _digest(tree: Path, files: Sequence[Path]) -> str:
     return store.digest("".join(f"{name} {store.file_digest(tree / name)}\n" for name in files))
 
 
-def _locked() -> str | None:
+def _guests() -> str | None:
     """Return the version of Debian's that the guest has."""
-    return debian.lock().get("guest", {}).get("dpdk-dev", [None])[0]
+    packages = store.manifest(GUEST.folder())["packages"]
+    return next((p["version"] for p in packages if p["name"] == "dpdk-dev"), None)
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def _tree(source: str) -> Iterator[Path]:
         folder = Path(temporary)
         place = Path(source).expanduser()
         if source == DEBIAN:
-            tree = debian.source(PACKAGE, guest.recipe()["suite"], folder, _locked())
+            tree = debian.source(PACKAGE, guest.recipe()["suite"], folder, _guests())
         elif place.is_file():
             try:
                 with tarfile.open(place) as tar:

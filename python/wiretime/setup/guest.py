@@ -31,7 +31,13 @@ def recipe() -> Mapping[str, Any]:
 
 def _own_sources(r: Mapping[str, Any]) -> list[Path]:
     folders = ["init", *(name for a in r["archives"].values() for name in a.get("sources", ()))]
-    return [p for folder in folders for p in sorted((GUEST / folder).rglob("*")) if p.is_file()]
+    # Nothing that an editor, or `make` for a real machine, has left there.
+    return [
+        p
+        for folder in folders
+        for p in sorted((GUEST / folder).rglob("*"))
+        if p.is_file() and not p.name.startswith(".") and "build" not in p.relative_to(GUEST).parts
+    ]
 
 
 def key() -> str:

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -74,7 +75,14 @@ def _special(folder: str, names: list[str]) -> list[str]:
 
 def copy(source: Path, target: Path) -> None:
     """Copy an entry, or folders that have some, into a folder that may be there."""
-    shutil.copytree(source, target, symlinks=True, ignore=_special, dirs_exist_ok=True)
+    try:
+        shutil.copytree(source, target, symlinks=True, ignore=_special, dirs_exist_ok=True)
+    except shutil.Error as e:
+        # It has a reason for each file, as text; the first says it all.
+        _, place, why = e.args[0][0]
+        found = re.match(r"\[Errno (\d+)\]", str(why))
+        code = int(found[1]) if found else errno.EIO
+        raise OSError(code, os.strerror(code), str(place)) from None
 
 
 @contextmanager

@@ -130,16 +130,16 @@ pub trait Device {
     /// The last bit of a frame of a queue has left, which was sent since the last reset; its length with FCS.
     fn sent<G: GuestMemory>(&mut self, _queue: u16, _length: u32, _io: &mut Io<'_, Self::Event, G>) {}
 
-    /// Level of its interrupt pin.
-    fn pin(&self) -> bool {
+    /// Level of its interrupt pin at `t`, which may be before what has been simulated.
+    fn pin(&self, _t: Ps) -> bool {
         false
     }
-    /// Whether a message (MSI-X) is due.
-    fn has_message(&mut self) -> bool {
-        false
+    /// When a message (MSI-X) is there, or the pin has another level than this one.
+    fn interrupts_at(&mut self, _level: bool) -> Option<Ps> {
+        None
     }
-    /// Takes one: its vector.
-    fn take_message(&mut self) -> Option<u16> {
+    /// Takes a message that is there at `t`: its vector.
+    fn take_message(&mut self, _t: Ps) -> Option<u16> {
         None
     }
 

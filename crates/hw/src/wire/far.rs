@@ -50,11 +50,15 @@ fn payload(frame: &[u8]) -> u64 {
 }
 
 impl Far {
-    /// A frame from there leaves at `t`.
+    /// A frame from there leaves at `t`. It counts once it has arrived: who tells of it does so when its host comes to it.
     pub fn brings(&mut self, t: Ps, frame: Vec<u8>) {
-        self.stats.frames_in += 1;
-        self.stats.payload_in += payload(&frame);
         self.incoming.push_back((t, frame));
+    }
+
+    /// A frame from there has arrived.
+    pub fn arrived(&mut self, frame: &[u8]) {
+        self.stats.frames_in += 1;
+        self.stats.payload_in += payload(frame);
     }
 
     /// The next frame from there.
@@ -100,8 +104,11 @@ mod tests {
         let mut far = Far::default();
         far.brings(Ps(7), udp(3));
         far.takes(Ps(9), &udp(4));
-        assert_eq!((far.stats.payload_in, far.stats.payload_out), (3, 4));
-        assert_eq!((far.next().map(|f| f.0), far.next()), (Some(Ps(7)), None));
+        assert_eq!((far.stats.frames_in, far.stats.payload_out), (0, 4), "it has not come yet");
+        let (t, frame) = far.next().unwrap();
+        far.arrived(&frame);
+        assert_eq!((t, far.stats.frames_in, far.stats.payload_in), (Ps(7), 1, 3));
+        assert_eq!(far.next(), None);
         assert_eq!(far.outgoing().map(|f| f.0).collect::<Vec<_>>(), [Ps(9)]);
     }
 

@@ -49,7 +49,7 @@ fn interrupts(throttle: Ps, polls: &[Ps]) -> Vec<Ps> {
             }
             None => {}
         }
-        let high = host.port().pin();
+        let high = host.port().pin(Ps::MAX);
         if high && until.is_none() {
             until = Some(now + polls[times.len() % polls.len()]);
             times.push(now);
@@ -89,7 +89,7 @@ fn an_interrupt_that_software_asks_for_waits_for_the_throttle() {
         if us == 10 || us == 20 {
             write(&host, ICS, RECEIVED);
         }
-        if host.port().pin() {
+        if host.port().pin(Ps::MAX) {
             high.push(us);
             host.port().nic.read(Place { bar: 0, offset: ICR }, &mut [0; 4]);
         }
@@ -112,7 +112,7 @@ fn few_descriptors_are_told_of_once() {
         for step in 0..20_000 {
             let now = Ps::from_ns(100 * step);
             host.advance(now);
-            if host.port().pin() {
+            if host.port().pin(Ps::MAX) {
                 times.push(now);
                 host.port().nic.read(Place { bar: 0, offset: ICR }, &mut [0; 4]);
             }

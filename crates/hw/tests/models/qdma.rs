@@ -98,7 +98,7 @@ impl Bench {
         self.now += time;
         self.port.advance(self.now, (&mut self.memory, &self.ram), &mut self.engine, &mut self.books);
         self.port.writes().apply(self.now, &mut self.ram);
-        std::iter::from_fn(|| self.port.take_message()).collect()
+        std::iter::from_fn(|| self.port.take_message(Ps::MAX)).collect()
     }
 
     fn faults(&self) -> u64 {

@@ -317,6 +317,10 @@ impl PollDriver for Pair {
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
         loop {
+            // The vector path counts descriptors.
+            if self.family.in_bulk() && self.burst >= w.model.policy.burst {
+                return false;
+            }
             w.look();
             let at = self.received_at(self.next);
             w.cpu.polls(w.host, self.port, &self.polled, self.next, w.cpu.time());
@@ -387,7 +391,9 @@ impl PollDriver for Pair {
         }
         self.looked += needs;
         while needs > self.free {
-            if self.family.in_bulk() || !self.clean(w) {
+            // In bulk it has been looked at before, unless there was as much as a model asks for.
+            let looked = self.family.in_bulk() && self.free < w.model.policy.release;
+            if looked || !self.clean(w) {
                 return false;
             }
         }

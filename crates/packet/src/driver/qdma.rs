@@ -26,6 +26,9 @@ fn rings(arena: Arena) -> [u64; 3] {
 /// Buffers that a packet may take (PG302, C2H stream engine).
 const BUFFERS_MOST: u32 = 31;
 
+/// Entries of a ring that hold nothing: one tells full from empty, and one less than the others is posted.
+const UNUSED: u32 = 2;
+
 /// Programs the device: tables, engines, contexts of queues.
 ///
 /// # Errors
@@ -39,6 +42,14 @@ pub fn set_up(
     let d = model.qdma_driver()?;
     if longest > BUFFERS_MOST * model.policy.buffer {
         let why = format!("a packet of {longest} B takes more than the {BUFFERS_MOST} buffers that it may");
+        return Err(Invalid::new("policy.buffer", model.policy.buffer, why));
+    }
+    let ring = model.policy.receive_ring.min(model.policy.transmit_ring);
+    if longest.div_ceil(model.policy.buffer) > ring - UNUSED {
+        let why = format!(
+            "a packet of {longest} B takes more than the {} buffers that a ring of {ring} holds",
+            ring - UNUSED
+        );
         return Err(Invalid::new("policy.buffer", model.policy.buffer, why));
     }
     let mut nics = host.nics.borrow_mut();
@@ -91,8 +102,8 @@ pub struct Pair {
     filled: VecDeque<u32>,
     next_fill: u32,
     next_completion: u32,
-    /// Completions that have come, as far as they are to be taken; buffers to replace.
-    available: u32,
+    /// Lengths of the packets that have come, as far as they are taken in this turn; buffers to replace.
+    lengths: VecDeque<u32>,
     taken: u32,
     /// Buffers in the ring from the host; where the next one goes; which is done.
     sent: VecDeque<u32>,
@@ -118,7 +129,7 @@ impl Pair {
             filled: VecDeque::with_capacity(entries[0] as usize),
             next_fill: 0,
             next_completion: 0,
-            available: 0,
+            lengths: VecDeque::new(),
             taken: 0,
             sent: VecDeque::with_capacity(entries[1] as usize),
             next_send: 0,
@@ -164,7 +175,7 @@ impl PollDriver for Pair {
     fn start(&mut self, w: &mut Work<'_>) {
         self.tell_completions(w);
         // One less than the usable entries, which are one less than the ring's.
-        self.fill(w, self.entries[0] - 2, false);
+        self.fill(w, self.entries[0] - UNUSED, false);
     }
 
     fn begin_receive(&mut self, w: &mut Work<'_>) {
@@ -172,20 +183,25 @@ impl PollDriver for Pair {
         let status = self.completion(self.entries[0]);
         w.cpu.load(w.host, touch::ENTRY, status, true);
         let produced = u32::from(u16::from_le_bytes(w.memory.bytes(status))) % self.entries[0];
-        self.available = (produced + self.entries[0] - self.next_completion) % self.entries[0];
+        let available = (produced + self.entries[0] - self.next_completion) % self.entries[0];
         w.cpu.polls(w.host, self.port, &self.polled, self.entries[0], w.cpu.time());
+        let most = w.model.policy.burst.min(w.model.policy.receive_most);
+        // The device may use the entries again as soon as they have been read.
+        for _ in 0..available.min(most) {
+            let at = self.completion(self.next_completion);
+            w.cpu.load(w.host, touch::ENTRY, at, false);
+            w.cpu.polls(w.host, self.port, &self.polled, self.next_completion, w.cpu.time());
+            let length = u64::from_le_bytes(w.memory.bytes(at)) >> 4 & 0xffff;
+            self.lengths.push_back(length as u32);
+            self.next_completion = (self.next_completion + 1) % self.entries[0];
+        }
+        if !self.lengths.is_empty() {
+            self.tell_completions(w);
+        }
     }
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
-        if self.available == 0 {
-            return false;
-        }
-        self.available -= 1;
-        let at = self.completion(self.next_completion);
-        w.cpu.load(w.host, touch::ENTRY, at, false);
-        w.cpu.polls(w.host, self.port, &self.polled, self.next_completion, w.cpu.time());
-        let length = u64::from_le_bytes(w.memory.bytes(at)) >> 4 & 0xffff;
-        let mut rest = length as u32;
+        let Some(mut rest) = self.lengths.pop_front() else { return false };
         w.cpu.spend(w.model.cycles.receive);
         while let Some(number) = self.filled.pop_front() {
             let length = rest.min(w.model.policy.buffer);
@@ -198,13 +214,11 @@ impl PollDriver for Pair {
             }
             w.cpu.spend(w.model.cycles.segment);
         }
-        self.next_completion = (self.next_completion + 1) % self.entries[0];
         true
     }
 
     fn end_receive(&mut self, w: &mut Work<'_>, packets: u32) {
         if packets > 0 {
-            self.tell_completions(w);
             // What there is no buffer for is posted later.
             self.taken -= self.fill(w, self.taken, true);
         }
@@ -228,7 +242,7 @@ impl PollDriver for Pair {
     }
 
     fn send(&mut self, w: &mut Work<'_>, packet: &[Buffer]) -> bool {
-        if self.sent.len() + packet.len() > self.entries[1] as usize - 2 {
+        if self.sent.len() + packet.len() > (self.entries[1] - UNUSED) as usize {
             return false;
         }
         w.cpu.spend(w.model.cycles.send);

@@ -28,8 +28,8 @@ pub enum Input {
     Advance(Ps),
     /// What devices have written by then has become visible.
     Apply(Ps),
-    /// Messages of a NIC have been taken.
-    Messages(usize),
+    /// Messages of a NIC that were there at a time have been taken.
+    Messages(usize, Ps),
 }
 
 /// A list of them.
@@ -126,7 +126,7 @@ impl Inputs {
                     machine.reached(*t);
                 }
                 Input::Apply(t) => machine.apply_writes(*t),
-                Input::Messages(nic) => slot(*nic, &mut |s| while s.nic.take_message().is_some() {}),
+                Input::Messages(nic, t) => slot(*nic, &mut |s| while s.nic.take_message(*t).is_some() {}),
             }
         }
         let mut nics = machine.nics.nics();

@@ -77,6 +77,7 @@ struct Turn {
     window: [Ps; 3],
     must_advance: bool,
     irq_due: bool,
+    irq_at: Ps,
     /// Every vCPU slept: time was about to jump on.
     asleep: bool,
 }
@@ -153,6 +154,7 @@ impl State {
                 window: [turns.window_start, turns.window_end, turns.quantum],
                 must_advance: turns.must_advance,
                 irq_due: turns.irq_due,
+                irq_at: turns.irq_at,
                 asleep: turns.asleep,
             },
             vcpus: e.vcpus.iter().map(|v| [v.local, v.timed_local]).collect(),
@@ -218,7 +220,7 @@ pub fn go_on(e: &mut Engine, state: &State) {
     let turn = &state.turn;
     (turns.turn, turns.running) = (turn.turn, turn.running);
     [turns.window_start, turns.window_end, turns.quantum] = turn.window;
-    (turns.must_advance, turns.irq_due) = (turn.must_advance, turn.irq_due);
+    (turns.must_advance, turns.irq_due, turns.irq_at) = (turn.must_advance, turn.irq_due, turn.irq_at);
     clock::set_reading(state.clock);
     clock::stand_still(false);
     run::window_tick(e, state.time);

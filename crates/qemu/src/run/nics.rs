@@ -106,21 +106,27 @@ impl Run {
         self.experiment.next_time(timer, clock::published(), &mut self.machine)
     }
 
-    /// Whether a NIC wants an interrupt that it does not have.
-    pub fn irq_pending(&self) -> bool {
+    /// From when on a NIC wants an interrupt that it does not have. Devices are simulated ahead of the cores: it may be later
+    /// than now.
+    pub fn next_irq(&self) -> Option<Ps> {
         let mut nics = self.machine.nics.nics();
-        nics.slots.iter_mut().zip(&self.pins).any(|(s, pin)| s.pin() != pin.level || s.nic.has_message())
+        nics.slots.iter_mut().zip(&self.pins).filter_map(|(s, pin)| s.nic.interrupts_at(pin.level)).min()
     }
 
-    /// Drives interrupt lines and sends messages; TCG thread, big lock held.
-    pub fn update_irq(&mut self) {
+    /// Whether a NIC wants one at `t`.
+    pub fn irq_pending(&self, t: Ps) -> bool {
+        self.next_irq().is_some_and(|irq| irq <= t)
+    }
+
+    /// Drives interrupt lines and sends messages, as they are at `t`; TCG thread, big lock held.
+    pub fn update_irq(&mut self, t: Ps) {
         for i in 0..self.pins.len() {
             let (level, vectors) = {
                 let slot = &mut self.machine.nics.nics().slots[i];
-                (slot.pin(), std::iter::from_fn(|| slot.nic.take_message()).collect::<Vec<_>>())
+                (slot.pin(t), std::iter::from_fn(|| slot.nic.take_message(t)).collect::<Vec<_>>())
             };
             if self.noted && !vectors.is_empty() {
-                self.machine.nics.told().inputs.iter_mut().for_each(|inputs| inputs.add(Input::Messages(i)));
+                self.machine.nics.told().inputs.iter_mut().for_each(|inputs| inputs.add(Input::Messages(i, t)));
             }
             let pin = &mut self.pins[i];
             if level == pin.level && vectors.is_empty() {

@@ -1,8 +1,10 @@
 //! Processor time by kind, as `mpstat` names it: what each core's simulated time went to.
 //!
-//! Once a microsecond of a core's time it is looked at: user code by its address, the kernel by the preemption count of the
-//! current task (linux/preempt.h), the idle task by who runs when a core wakes. A sample stands for the time since the one
-//! before, but for what the core slept, which is known exactly. Over 10 ms a share is good to half a percent point.
+//! Once a microsecond of the time that a core is awake it is looked at: user code by its address, the kernel by the preemption
+//! count of the current task (linux/preempt.h), the idle task by who runs when a core wakes. A sample stands for the time since
+//! the one before, but for what the core slept, which is known exactly. Time asleep moves the next sample, so that it falls
+//! anywhere behind a wake-up: a core that does the same at each would else be looked at in the same places. Over 10 ms a share
+//! is good to half a percent point.
 //! Where the kernel keeps them is the instruction set's to say (`wiretime_isa`).
 
 use crate::api;
@@ -25,7 +27,9 @@ const IRQ: usize = 3;
 /// How it is found what the time of one vCPU went to.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CoreTime {
+    /// When the next sample is due, and when it is to be looked at all.
     next: Ps,
+    look: Ps,
     last: Ps,
     slept: Ps,
     idle_task: u64,
@@ -35,17 +39,18 @@ pub struct CoreTime {
 impl CoreTime {
     /// The core slept from `from` to `to`.
     pub fn sleeps(&mut self, from: Ps, to: Ps) {
-        self.slept += to.saturating_sub(from);
-        self.woken = true;
+        let slept = to.saturating_sub(from);
+        self.slept += slept;
+        self.next += slept;
         // Whoever runs first is the idle task.
-        self.next = Ps::ZERO;
+        (self.woken, self.look) = (true, Ps::ZERO);
     }
 }
 
 /// Looks at what vCPU `index` is about to do, if it is time.
 #[inline]
 pub fn look(e: &mut Engine, index: usize) {
-    if e.vcpus[index].local >= e.run.core_times[index].next {
+    if e.vcpus[index].local >= e.run.core_times[index].look {
         sample(e, index);
     }
 }
@@ -53,15 +58,22 @@ pub fn look(e: &mut Engine, index: usize) {
 #[cold]
 fn sample(e: &mut Engine, index: usize) {
     let (local, vaddr) = (e.vcpus[index].local, e.vcpus[index].vaddr);
-    let kind = if !Guest::in_kernel(vaddr) {
-        Some(USER)
-    } else {
-        let task = Guest::current_task(e);
-        let a = &mut e.run.core_times[index];
-        if a.woken {
-            a.idle_task = task;
+    let kernel_runs = Guest::in_kernel(vaddr);
+    if std::mem::take(&mut e.run.core_times[index].woken) {
+        if kernel_runs {
+            e.run.core_times[index].idle_task = Guest::current_task(e);
         }
+        let a = &mut e.run.core_times[index];
+        a.look = a.next;
+        if local < a.next {
+            return;
+        }
+    }
+    let kind = if kernel_runs {
+        let task = Guest::current_task(e);
         kernel(e, index, task)
+    } else {
+        Some(USER)
     };
     let a = &mut e.run.core_times[index];
     let elapsed = local.saturating_sub(a.last).saturating_sub(a.slept);
@@ -69,7 +81,7 @@ fn sample(e: &mut Engine, index: usize) {
         e.run.times[index][kind] += elapsed;
     }
     let a = &mut e.run.core_times[index];
-    (a.last, a.next, a.slept, a.woken) = (local, local + EVERY, Ps::ZERO, false);
+    (a.last, a.next, a.look, a.slept) = (local, local + EVERY, local + EVERY, Ps::ZERO);
 }
 
 fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {
@@ -90,5 +102,18 @@ fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {
         None
     } else {
         Some(SYSTEM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_asleep_moves_the_next_sample() {
+        let mut c = CoreTime { next: Ps::from_us(5), look: Ps::from_us(5), ..CoreTime::default() };
+        c.sleeps(Ps::from_us(3), Ps::from_us(10));
+        assert_eq!((c.next, c.slept, c.woken), (Ps::from_us(12), Ps::from_us(7), true));
+        assert_eq!(c.look, Ps::ZERO, "who runs first is the idle task");
     }
 }

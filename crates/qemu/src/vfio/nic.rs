@@ -179,7 +179,7 @@ impl Function<'_> {
 impl PciDevice for Function<'_> {
     fn config(&mut self) -> &mut ConfigSpace {
         // The status bit is read by interrupt handlers: keep it current.
-        self.slot.pin();
+        self.slot.pin(Ps::MAX);
         &mut self.slot.config
     }
 

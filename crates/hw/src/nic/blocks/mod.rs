@@ -9,6 +9,7 @@ pub mod completion;
 pub mod dma_engine;
 pub mod fetcher;
 pub mod fifo;
+pub mod messages;
 pub mod moderation;
 pub mod offload;
 pub mod requester;

@@ -150,6 +150,8 @@ pub struct PortBook {
     pub(super) drops: Drops,
     /// When the NIC last refused a packet.
     pub(super) last_drop: Ps,
+    /// Refusals by what was full, once the measurement is over.
+    transitions: Option<[[u64; STATES]; STATES]>,
     /// Frames on the wire: the packet that each carries.
     pub(super) outgoing: VecDeque<Option<u64>>,
     /// Frames that came from the wire.
@@ -177,6 +179,7 @@ impl PortBook {
             out_of_buffer: 0,
             senseless: 0,
             last_drop: Ps::ZERO,
+            transitions: None,
             outgoing: VecDeque::with_capacity(256),
             arrived: 0,
             filtered: 0,
@@ -303,11 +306,13 @@ impl PortBook {
 
     pub(super) fn begin_measurement(&mut self) {
         self.drops.transitions = Default::default();
+        self.transitions = None;
         self.last_drop = Ps::ZERO;
         self.queues.iter_mut().for_each(|q| q.driver.record(true));
     }
 
     pub(super) fn end_measurement(&mut self) {
+        self.transitions = Some(self.drops.transitions);
         self.queues.iter_mut().for_each(|q| q.driver.record(false));
     }
 
@@ -323,10 +328,10 @@ impl PortBook {
             .map_or_else(Default::default, |q| (buckets(&q.driver.bursts), buckets(&q.driver.available)))
     }
 
-    /// Refusals by what was full before, and at them.
+    /// Refusals by what was full before, and at them, in the measurement.
     #[must_use]
     pub fn drop_transitions(&self) -> [[u64; STATES]; STATES] {
-        self.drops.transitions
+        self.transitions.unwrap_or(self.drops.transitions)
     }
 
     /// When the NIC last refused a packet, where it has since the measurement began.

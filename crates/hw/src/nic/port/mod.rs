@@ -111,12 +111,12 @@ pub trait Nic<G> {
     fn look_at_pages(&mut self, t: Ps, engine: &mut DmaEngine);
     /// The rings that software polls now.
     fn polled(&self) -> Vec<Polled>;
-    /// Level of the interrupt pin.
-    fn pin(&self) -> bool;
-    /// Whether a message (MSI-X) is due.
-    fn has_message(&mut self) -> bool;
-    /// Takes one: its vector.
-    fn take_message(&mut self) -> Option<u16>;
+    /// Level of the interrupt pin at `t`, which may be before what has been simulated.
+    fn pin(&self, t: Ps) -> bool;
+    /// When a message (MSI-X) is there, or the pin has another level than this one.
+    fn interrupts_at(&mut self, level: bool) -> Option<Ps>;
+    /// Takes a message that is there at `t`: its vector.
+    fn take_message(&mut self, t: Ps) -> Option<u16>;
 
     /// Whether the driver has switched the device on and given it room for packets.
     fn ready(&self) -> bool;
@@ -402,14 +402,14 @@ impl<D: Device, G: GuestMemory> Nic<G> for Port<D> {
     fn polled(&self) -> Vec<Polled> {
         self.device.polled()
     }
-    fn pin(&self) -> bool {
-        self.device.pin()
+    fn pin(&self, t: Ps) -> bool {
+        self.device.pin(t)
     }
-    fn has_message(&mut self) -> bool {
-        self.device.has_message()
+    fn interrupts_at(&mut self, level: bool) -> Option<Ps> {
+        self.device.interrupts_at(level)
     }
-    fn take_message(&mut self) -> Option<u16> {
-        self.device.take_message()
+    fn take_message(&mut self, t: Ps) -> Option<u16> {
+        self.device.take_message(t)
     }
 
     fn ready(&self) -> bool {

@@ -173,6 +173,9 @@ impl Ends {
 }
 
 impl End for Far {
+    fn sent(&mut self, draft: &Draft, _: Ps) {
+        self.arrived(&draft.bytes);
+    }
     fn draw(&mut self, draft: &mut Draft) -> Option<Wish> {
         let (t, bytes) = self.next()?;
         draft.bytes = bytes;

@@ -127,7 +127,7 @@ impl Host {
         self.memory.reached(self.now);
         self.port.reached(self.now);
         self.engine.reached(self.now);
-        while self.port.take_message().is_some() {
+        while self.port.take_message(Ps::MAX).is_some() {
             self.messages += 1;
         }
     }

@@ -255,7 +255,7 @@ pub fn drive(
             memory.reached(now);
             port.reached(now);
             engine.reached(now);
-            while port.take_message().is_some() {
+            while port.take_message(Ps::MAX).is_some() {
                 messages += 1;
             }
         }

@@ -1,8 +1,10 @@
 //! What DPDK's driver for ConnectX (`net_mlx5`, vector path) does with its queues.
 //!
-//! - Receiving: it looks at several completions together, takes packets in the order of its requests, and posts buffers anew where
-//!   so many are missing: data segments, then a record in memory; no doorbell. Completions that share an entry are taken apart,
-//!   and their places marked as read.
+//! - Receiving: a call prefetches the first completions, posts buffers anew where so many are missing (data segments, then a record
+//!   in memory; no doorbell), looks at several completions together, and takes packets in the order of its requests until some of
+//!   those together have not come; it is called again until nothing has, which costs as much as a turn that finds nothing. What it
+//!   looks at together it works on together, there or not. Completions that share an entry are taken apart, and their places
+//!   marked as read.
 //! - Sending: packets of a burst share a request (enhanced multi-packet send), a pointer each. The last request of a burst asks for a
 //!   completion, where so many packets have been sent since one did; of those at most two are looked at before each burst. A record,
 //!   then a doorbell.
@@ -118,9 +120,14 @@ impl Completions {
         Self { ring, slot: slot.into(), entries, next: 0, record, unsaid: 0 }
     }
 
-    /// Where entry `n` is, counted over all turns.
+    /// Where the place of entry `n` begins, counted over all turns.
+    fn place(&self, n: u32) -> u64 {
+        self.ring + u64::from(n % self.entries) * self.slot
+    }
+
+    /// Where entry `n` is.
     fn entry(&self, n: u32) -> u64 {
-        self.ring + u64::from(n % self.entries) * self.slot + self.slot - ENTRY
+        self.place(n) + self.slot - ENTRY
     }
 
     /// Nobody has written any.
@@ -184,9 +191,11 @@ pub struct Pair {
     taken: u32,
     /// Lengths of packets whose completions shared an entry.
     shared: VecDeque<u32>,
-    /// Packets that the last look found and that are not taken; of this turn: it found nothing; there has been one.
+    /// Packets that the last look found and that are not taken; it found nothing; the next one is of another call.
     here: u32,
     over: bool,
+    fresh: bool,
+    /// It has looked in this turn.
     looked: bool,
     /// Buffers under way, and how many there have been; blocks used and free again; reports asked for: buffers and blocks up to each.
     under_way: VecDeque<u32>,
@@ -229,6 +238,7 @@ impl Pair {
             shared: VecDeque::with_capacity(64),
             here: 0,
             over: false,
+            fresh: false,
             looked: false,
             under_way: VecDeque::with_capacity(entries[1] as usize),
             noted: 0,
@@ -254,13 +264,13 @@ impl Pair {
         w.memory.put(self.records[0], &(self.posted & 0xffff).to_be_bytes());
     }
 
-    /// Buffers are posted where many are missing: all, up to the end of the ring.
+    /// Buffers are posted where many are missing: all but as many as are looked at together, up to the end of the ring.
     fn replenish(&mut self, w: &mut Work<'_>) {
         let missing = self.entries[0] - self.posted.wrapping_sub(self.taken);
         if missing < self.refill {
             return;
         }
-        let count = missing.min(self.entries[0] - self.posted % self.entries[0]);
+        let count = missing.saturating_sub(self.looks).min(self.entries[0] - self.posted % self.entries[0]);
         for _ in 0..count {
             let Some(buffer) = w.pool.take() else { break };
             w.read_record(buffer, w.model.touches.posted_lines);
@@ -272,11 +282,20 @@ impl Pair {
         w.cpu.store(w.host, self.records[0]);
     }
 
+    /// The next completions are prefetched, where their places begin: of places of two lines not the one that is written.
+    fn prefetch(&self, w: &mut Work<'_>, from: u32) {
+        (0..self.looks).for_each(|n| w.cpu.prefetch(w.host, self.received.place(from.wrapping_add(n))));
+    }
+
     /// The next completions are looked at, the last of them first: how many have come, of as many as are looked at together.
-    fn look_ahead(&mut self, w: &mut Work<'_>) {
-        self.received.say(w);
-        self.replenish(w);
+    /// `rest`: so many more packets are wanted.
+    fn look_ahead(&mut self, w: &mut Work<'_>, rest: u32) {
         let next = self.received.next;
+        if std::mem::take(&mut self.fresh) {
+            self.received.say(w);
+            self.prefetch(w, next);
+            self.replenish(w);
+        }
         // What is there when it looks, however long that takes.
         w.look();
         let began = w.cpu.time();
@@ -286,6 +305,9 @@ impl Pair {
         }
         // A barrier: nothing is loaded before they are here.
         w.cpu.settle();
+        if rest >= 2 * self.looks {
+            self.prefetch(w, next.wrapping_add(self.looks));
+        }
         let whole = |n: &u32| matches!(self.received.found(w.memory, next.wrapping_add(*n)), Some((RECEIVED, format)) if format != COMPRESSED);
         self.here = (0..self.looks).take_while(whole).count() as u32;
         for ahead in 0..(self.here + 1).min(self.looks) {
@@ -306,20 +328,21 @@ impl Pair {
         burst.push(Buffer { number, length, more: false });
     }
 
-    /// It looks again, until there is nothing. What it looks at together it works on together, there or not.
-    fn look(&mut self, w: &mut Work<'_>) {
-        self.look_ahead(w);
-        let n = self.received.next;
+    /// It looks again, until there is nothing.
+    fn look(&mut self, w: &mut Work<'_>, rest: u32) {
         let again = std::mem::replace(&mut self.looked, true);
-        if self.here == 0 && self.received.found(w.memory, n) == Some((RECEIVED, COMPRESSED)) {
+        self.look_ahead(w, rest);
+        // Where not all have come that are looked at together, a call ends.
+        self.fresh = self.here < self.looks;
+        if self.here == 0 && self.received.found(w.memory, self.received.next) == Some((RECEIVED, COMPRESSED)) {
             self.take_apart(w);
             return;
         }
         self.over = self.here == 0;
-        if self.over && again {
-            w.cpu.spend(w.model.cycles.empty_poll);
-        } else if !self.over {
+        if !self.over {
             w.cpu.spend(w.model.cycles.receive * f64::from(self.looks - self.here));
+        } else if again {
+            w.cpu.spend(w.model.cycles.empty_poll);
         }
     }
 
@@ -426,7 +449,7 @@ impl PollDriver for Pair {
     }
 
     fn begin_receive(&mut self, _: &mut Work<'_>) {
-        (self.over, self.looked) = (false, false);
+        (self.over, self.fresh, self.looked) = (false, true, false);
     }
 
     fn receive(&mut self, w: &mut Work<'_>, burst: &mut Vec<Buffer>) -> bool {
@@ -445,7 +468,7 @@ impl PollDriver for Pair {
             if self.over {
                 return false;
             }
-            self.look(w);
+            self.look(w, w.model.policy.burst.saturating_sub(burst.len() as u32));
         }
     }
 

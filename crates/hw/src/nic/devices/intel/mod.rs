@@ -21,6 +21,7 @@ pub use controller::Controller;
 pub use model::{identity, queues, shared_pages, Family, Model};
 
 use super::super::blocks::fetcher::Fetch;
+use super::super::blocks::messages::Messages;
 use super::super::blocks::moderation::{InterruptAction, Moderation};
 use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Store, AFTER_SENT};
 use super::super::notice::Notice;
@@ -94,11 +95,12 @@ pub struct Intel<C> {
     receive: Receive,
     transmit: Transmit,
     moderation: Moderation,
-    /// Messages that are due, a bit a vector; those that their throttle holds back.
-    messages: u64,
+    /// Messages that have gone out; those that their throttle holds back, a bit a vector.
+    messages: Messages,
     held: u64,
-    /// The pin is high; its throttle keeps it low.
+    /// The pin is high, and since when; its throttle keeps it low.
     asserted: bool,
+    since: Ps,
     pin_held: bool,
     packet_latency: Ps,
     last_payload: Ps,
@@ -119,9 +121,10 @@ impl<C: Controller> Intel<C> {
             receive: Receive::new(p, queues),
             transmit: Transmit::new(p, queues),
             moderation: Moderation::new(64),
-            messages: 0,
+            messages: Messages::default(),
             held: 0,
             asserted: false,
+            since: Ps::ZERO,
             pin_held: false,
             packet_latency: p.packet_latency.ps(),
             last_payload: Ps::ZERO,
@@ -163,10 +166,13 @@ impl<C: Controller> Intel<C> {
     /// What is raised and not masked goes out, no sooner than the throttles of its vectors let it.
     fn interrupts_go(&mut self, fx: &mut Effects<'_, Due>) {
         let now = fx.now;
-        let mut wanted = self.registers.take_messages() & !self.messages & !self.held;
+        let mut wanted = self.registers.take_messages() & !self.held;
         while wanted != 0 {
             let vector = wanted.trailing_zeros() as u8;
             wanted &= wanted - 1;
+            if self.messages.contains(vector.into()) {
+                continue;
+            }
             let next = self.moderation.next(vector.into());
             if now < next {
                 self.held |= 1 << vector;
@@ -183,7 +189,7 @@ impl<C: Controller> Intel<C> {
                 self.pin_held = true;
                 fx.at(next, Due::Throttle { vector: 0 });
             } else {
-                self.asserted = true;
+                (self.asserted, self.since) = (true, now);
                 fx.tell(now, Notice::Interrupt { vector: 0 });
                 self.moderation.went(now, 0, self.registers.throttle(0));
             }
@@ -192,7 +198,7 @@ impl<C: Controller> Intel<C> {
 
     fn message_goes(&mut self, t: Ps, vector: u8, fx: &mut Effects<'_, Due>) {
         fx.tell(t, Notice::Interrupt { vector: vector.into() });
-        self.messages |= 1 << vector;
+        self.messages.push(t, vector.into());
         self.moderation.went(t, vector.into(), self.registers.throttle(vector));
     }
 
@@ -320,22 +326,22 @@ impl<C: Controller> Device for Intel<C> {
         self.transmit_pump(io.now, io);
     }
 
-    fn pin(&self) -> bool {
-        self.registers.interrupt() && !self.pin_held
+    fn pin(&self, t: Ps) -> bool {
+        self.registers.interrupt() && !self.pin_held && (!self.asserted || self.since <= t)
     }
 
-    fn has_message(&mut self) -> bool {
-        self.messages |= self.registers.take_messages();
-        self.messages != 0
-    }
-
-    fn take_message(&mut self) -> Option<u16> {
-        if !self.has_message() {
-            return None;
+    fn interrupts_at(&mut self, level: bool) -> Option<Ps> {
+        let mut at_once = self.registers.take_messages();
+        while at_once != 0 {
+            self.messages.push(Ps::ZERO, at_once.trailing_zeros() as u16);
+            at_once &= at_once - 1;
         }
-        let vector = self.messages.trailing_zeros();
-        self.messages &= self.messages - 1;
-        Some(vector as u16)
+        let pin = (self.pin(Ps::MAX) != level).then_some(if level || !self.asserted { Ps::ZERO } else { self.since });
+        pin.into_iter().chain(self.messages.next()).min()
+    }
+
+    fn take_message(&mut self, t: Ps) -> Option<u16> {
+        self.messages.take(t)
     }
 
     fn polled(&self) -> Vec<Polled> {

@@ -41,7 +41,8 @@ impl<C: Controller> Intel<C> {
 
     fn start_over(&mut self, fx: &mut Effects<'_, Due>) {
         self.moderation.reset();
-        (self.messages, self.held) = (0, 0);
+        self.messages.clear();
+        self.held = 0;
         (self.asserted, self.pin_held) = (false, false);
         self.receive.reset(fx);
         self.transmit.reset();

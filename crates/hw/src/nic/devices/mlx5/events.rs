@@ -153,9 +153,7 @@ impl Mlx5 {
     /// A message is due.
     pub(super) fn message<G>(&mut self, vector: u16, io: &mut Io<'_, Due, G>) {
         io.note(Notice::Interrupt { vector });
-        if !self.messages.contains(&vector) {
-            self.messages.push_back(vector);
-        }
+        self.messages.push(io.now, vector);
     }
 
     /// Whether a queue is to fail now, of those that receive (0) or send (1): once.

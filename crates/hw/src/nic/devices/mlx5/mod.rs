@@ -24,6 +24,7 @@ mod send;
 mod steering;
 
 use super::super::blocks::fifo::ByteFifo;
+use super::super::blocks::messages::Messages;
 use super::super::device::{Device, Effects, Io, Place, Polled, Rung, Store};
 use super::super::notice::Notice;
 use super::super::pages::DevicePages;
@@ -235,7 +236,7 @@ pub struct Mlx5 {
     waiting_most: u64,
     /// Requests read, and reads: of receiving, of sending.
     fetched: [(u64, u64); 2],
-    messages: VecDeque<u16>,
+    messages: Messages,
     out_of_buffer: BTreeMap<u32, u64>,
     steered_nowhere: u64,
     /// By side: of receiving and of commands, and of sending.
@@ -288,7 +289,7 @@ impl Mlx5 {
             waiting: 0,
             waiting_most: 0,
             fetched: [(0, 0); 2],
-            messages: VecDeque::with_capacity(64),
+            messages: Messages::default(),
             out_of_buffer: BTreeMap::new(),
             steered_nowhere: 0,
             faults: [0; 2],
@@ -576,12 +577,12 @@ impl Device for Mlx5 {
         }
     }
 
-    fn has_message(&mut self) -> bool {
-        !self.messages.is_empty()
+    fn interrupts_at(&mut self, _level: bool) -> Option<Ps> {
+        self.messages.next()
     }
 
-    fn take_message(&mut self) -> Option<u16> {
-        self.messages.pop_front()
+    fn take_message(&mut self, t: Ps) -> Option<u16> {
+        self.messages.take(t)
     }
 
     fn polled(&self) -> Vec<Polled> {

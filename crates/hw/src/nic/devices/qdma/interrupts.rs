@@ -7,6 +7,7 @@
 use super::contexts::{InterruptRing, Interrupts};
 use super::{Due, Qdma, Status};
 use crate::memory::GuestMemory;
+use crate::nic::blocks::messages::Messages;
 use crate::nic::device::Io;
 use crate::nic::notice::Notice;
 use crate::nic::pages::SharedRegisters;
@@ -71,8 +72,8 @@ impl Aggregation {
 #[derive(Debug, Default)]
 pub struct InterruptEngine {
     rings: Vec<Aggregation>,
-    /// Vectors of messages that are due.
-    messages: VecDeque<u16>,
+    /// Messages that have gone out.
+    pub messages: Messages,
 }
 
 impl InterruptEngine {
@@ -93,24 +94,6 @@ impl InterruptEngine {
     /// All that there is is gone.
     pub fn reset(&mut self) {
         *self = Self::default();
-    }
-
-    /// A message is due.
-    pub fn message(&mut self, vector: u16) {
-        if !self.messages.contains(&vector) {
-            self.messages.push_back(vector);
-        }
-    }
-
-    /// Whether any is.
-    #[must_use]
-    pub fn has_message(&self) -> bool {
-        !self.messages.is_empty()
-    }
-
-    /// Takes one.
-    pub fn take_message(&mut self) -> Option<u16> {
-        self.messages.pop_front()
     }
 
     fn ring(&mut self, number: usize) -> Option<&mut Aggregation> {
@@ -180,7 +163,7 @@ impl<S: SharedRegisters> Qdma<S> {
             return;
         }
         io.note(Notice::Interrupt { vector });
-        self.interrupts.message(vector);
+        self.interrupts.messages.push(io.now, vector);
     }
 }
 
@@ -206,12 +189,5 @@ mod tests {
         assert_eq!([(0, 0), (511, 0), (1, 1), (0, 1), (600, 1)].map(|(index, at)| read(ring, index) == at), [true; 5]);
         e.configure(2, InterruptRing::default());
         assert!(e.ring(2).is_none());
-    }
-
-    #[test]
-    fn a_message_that_is_due_is_due_once() {
-        let mut e = InterruptEngine::default();
-        [3, 3, 5].into_iter().for_each(|vector| e.message(vector));
-        assert_eq!([e.take_message(), e.take_message(), e.take_message()], [Some(3), Some(5), None]);
     }
 }

@@ -716,12 +716,12 @@ impl<S: SharedRegisters> Device for Qdma<S> {
         }
     }
 
-    fn has_message(&mut self) -> bool {
-        self.interrupts.has_message()
+    fn interrupts_at(&mut self, _level: bool) -> Option<Ps> {
+        self.interrupts.messages.next()
     }
 
-    fn take_message(&mut self) -> Option<u16> {
-        self.interrupts.take_message()
+    fn take_message(&mut self, t: Ps) -> Option<u16> {
+        self.interrupts.messages.take(t)
     }
 
     fn polled(&self) -> Vec<Polled> {
