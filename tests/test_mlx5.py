@@ -59,7 +59,9 @@ def test_rules_count_and_drop(tmp_path: Path) -> None:
     """One flow of several is counted and dropped, and the program reads how often; a rule may leave it nothing."""
     rule = "flow create 0 ingress pattern eth / ipv4 src spec 10.0.0.1 src mask 255.255.255.255 / end actions"
     args = ("testpmd", "--packet-size", "256", "--rate", "10Gbps", "--flows", "64", "--app-commands")
-    commands = f"{rule} count / drop / end; start; flow query 0 0 count"
+    # One packet a millisecond comes until the program polls: so long it is kept busy.
+    busy = "; ".join(["show port xstats all"] * 6)
+    commands = f"{rule} count / drop / end; {busy}; start; flow query 0 0 count"
     result = run(tmp_path / "a", *args, commands, "--cores", "2", "--queues", "2", *SHORT)
     told = re.search(r"hits: (\d+)\s+bytes: (\d+)", (tmp_path / "a/console.log").read_text())
     assert told is not None

@@ -194,11 +194,12 @@ def test_an_environment_that_was_copied_is_made_anew(tmp_path: Path) -> None:
         (tmp_path / name / "requirements.lock").write_text("")
         (tmp_path / name / "bundle").mkdir()
         (tmp_path / name / "bundle/_native.abi3.so").write_text("x")
+        (tmp_path / name / "bundle/manifest.json").write_text('{"sources": "k"}')
         (tmp_path / name / "python/wiretime").mkdir(parents=True)
     # Nothing is to be installed: the environment's own pip is not asked.
     made = f"{PREPARE.read_text()}\n"
     (tmp_path / "prepare.sh").write_text(made.replace(".venv/bin/pip install", "true"))
-    script = ["/bin/sh", "-ec", f". {tmp_path}/prepare.sh; python_environment"]
+    script = ["/bin/sh", "-ec", f". {tmp_path}/prepare.sh; sources_key() {{ echo k; }}; python_environment"]
 
     def run(folder: Path) -> str:
         return subprocess.run(script, cwd=folder, check=True, capture_output=True, text=True).stderr

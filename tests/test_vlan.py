@@ -29,7 +29,8 @@ def test_tags_are_taken_off_and_put_in(nic: str, tmp_path: Path) -> None:
         out, "testpmd", "--nic", nic, "--replay", str(trace), "--app-commands", commands, "--capture", "all",
         "--duration", "900us", "--warmup", "1us",
     )  # fmt: skip
-    came_back = outbound((out / "wire.pcapng").read_bytes())
+    # The kernel still has a ConnectX, too, and tells IPv6's neighbours of itself.
+    came_back = [frame for frame in outbound((out / "wire.pcapng").read_bytes()) if frame[:2] != b"\x33\x33"]
     assert len(came_back) == len(sent)
     for before, after in zip(sent, came_back, strict=True):
         rest = before[16:] if before[12:14] == b"\x81\0" else before[12:]

@@ -64,6 +64,8 @@ QDMA = {
 # What Debian's build of net_mlx5 makes of a ConnectX: lines of 128 B; four completions a call.
 CONNECTX = {"completion": 128, "compresses": True, "looks": 4, "packets": 32}
 TABLES = {"qdma": ("qdma", QDMA), "connectx-6dx": ("connectx", CONNECTX)}
+# Drivers that look until there is nothing (`mlx5_rx_burst_vec`); hardly any packets.
+LOOKS_AGAIN, IDLE = ("connectx-6dx",), "1Mbps"
 # The driver's file in the guest, where it is a library.
 LIBRARIES = {"8254x": "librte_net_e1000", "82599": "librte_net_ixgbe", "connectx-6dx": "librte_net_mlx5"}
 # What programs do with a packet's bytes, and how far ahead they prefetch them themselves (`macswap_neon.h`,
@@ -129,27 +131,13 @@ class Found:
     modelled: Sequence[Report]
 
 
-@dataclass(frozen=True)
-class Looks:
-    """How a driver looks for packets: at so many places together, again until nothing is there, at most a burst.
-
-    ``receive`` is the share of a packet's cost that is spent on a place, whether there is a packet or not.
-    """
-
-    together: int = 0
-    receive: float = 0.0
-
-    def beyond(self, result: Report) -> tuple[float, float]:
-        """Return the looks that ended bursts, and the packets' worth of places that held none, at least."""
-        if not self.together:
-            return 0.0, 0.0
-        bursts = [pair for port in result["ports"] for queue in port["queues"] for pair in queue["burst_sizes"]]
-        found = [(size, n) for size, n in bursts if size]
-        ended = sum(n for size, n in found if size < BURST)
-        return float(ended), self.receive * sum(n * (-size % self.together) for size, n in found)
+def _ended(result: Report) -> int:
+    """Return how many bursts a look ended that found nothing: those that were not as long as one may be."""
+    bursts = [pair for port in result["ports"] for queue in port["queues"] for pair in queue["burst_sizes"]]
+    return sum(n for size, n in bursts if 0 < size < BURST)
 
 
-def _point(request: Request, lines: bool, looks: Looks) -> Point:
+def _point(request: Request, lines: bool, further_call: float) -> Point:
     result = runs.execute(request).result
     s = counters.of(result)
     drivers = [counters.numbers(q["driver"]) for port in s["ports"] for q in port["queues"]]
@@ -158,12 +146,9 @@ def _point(request: Request, lines: bool, looks: Looks) -> Point:
     stalls = [counters.numbers(c["stalls"]) for c in working]
     cycles = sum(c["core"]["cycles"] for c in working) - sum(st[name] for st in stalls for name in MEMORY)
     size = int(request.packet_size) if isinstance(request.packet_size, int) else SMALL
-    ended, beside = looks.beyond(result)
-    causes = {
-        "empty_poll": total["empty_polls"] + ended,
-        "turn": total["bursts"],
-        "packet": total["burst_packets"] + beside,
-    }
+    # A driver that looks until there is nothing has looked in vain behind each burst, too.
+    empty = total["empty_polls"] + further_call * _ended(result)
+    causes = {"empty_poll": empty, "turn": total["bursts"], "packet": total["burst_packets"]}
     if lines:
         causes["line"] = total["burst_packets"] * -(-size // LINE)
     return Point(request, result, float(cycles), causes, float(sum(c["core"]["instructions"] for c in working)))
@@ -193,20 +178,24 @@ def _fit(points: Sequence[Point]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Shares:
-    """How a packet's cost is made up: of receiving, the program's own work, sending."""
+    """How a packet's cost is made up: of receiving, the program's own work, sending.
+
+    ``further_call`` is the driver's share of a turn that finds nothing, where it looks once more behind packets.
+    """
 
     receive: float
     work: float
     send: float
+    further_call: float = 0.0
 
 
 # Where the driver is part of the program: receiving and sending cannot be told apart.
 HALVES = Shares(0.5, 0.0, 0.5)
 
 
-def _symbols(request: Request) -> dict[tuple[str, str], float]:
-    """Return the shares of the program's cycles by symbol, under overload."""
-    found = runs.execute(replace(request, packet_size=SMALL, rate=OVERLOAD, profile=True)).profile or []
+def _symbols(request: Request, rate: str = OVERLOAD) -> dict[tuple[str, str], float]:
+    """Return the shares of the program's cycles by symbol."""
+    found = runs.execute(replace(request, packet_size=SMALL, rate=rate, profile=True)).profile or []
     cycles = {(e.file, e.symbol): float(e.cycles) for e in found if e.file != KERNEL_FILE}
     whole = sum(cycles.values()) or 1.0
     return {symbol: n / whole for symbol, n in cycles.items()}
@@ -221,7 +210,9 @@ def _shares(ideal: Request, interface: str) -> Shares:
     whole = _symbols(ideal)
     driver = {symbol: share for symbol, share in whole.items() if symbol[0].startswith(LIBRARIES[interface])}
     receive = sum(share for symbol, share in driver.items() if symbol in receiving)
-    return Shares(receive, 1 - sum(driver.values()), sum(driver.values()) - receive)
+    idle = _symbols(ideal, IDLE) if interface in LOOKS_AGAIN else {}
+    further_call = sum(share for (file, _), share in idle.items() if file.startswith(LIBRARIES[interface]))
+    return Shares(receive, 1 - sum(driver.values()), sum(driver.values()) - receive, further_call)
 
 
 def _model(request: Request, costs: Mapping[str, float], shares: Shares, window: int, source: str) -> software.Model:
@@ -267,6 +258,8 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
     if interface in TABLES:
         name, programmed = TABLES[interface]
         made[name] = dict(programmed)
+        if interface in LOOKS_AGAIN:
+            made[name]["further_call"] = round(shares.further_call * costs["empty_poll"], 2)
     # What its arguments change of what it touches and does is the model's, too.
     return software.told(made, words("--app-args", request.app_args))
 
@@ -313,7 +306,7 @@ def make(request: Request, tell: Tell) -> Found:
         points: list[Point] = []
 
         def run(size: int, rate: str) -> Point:
-            points.append(_point(replace(on, packet_size=size, rate=rate), lines, looks))
+            points.append(_point(replace(on, packet_size=size, rate=rate), lines, shares.further_call))
             forwarded, latency = rate_and_latency(points[-1].result)
             tell(f"{size} B at {rate}{where}: {forwarded:.2f} Mpps, {latency:.0f} ns")
             return points[-1]
@@ -327,7 +320,6 @@ def make(request: Request, tell: Tell) -> Found:
     at_no_cost = replace(request, changes=(*request.changes, *IDEAL))
     shares = _shares(at_no_cost, interface)
     tell(f"receiving {shares.receive:.0%}, work {shares.work:.0%}, sending {shares.send:.0%}")
-    looks = Looks(int(TABLES[interface][1].get("looks", 0)), shares.receive) if interface in TABLES else Looks()
     ideal = measured(at_no_cost, ", memory for nothing")
     points = measured(request, "")
     costs = _fit(ideal)
@@ -336,7 +328,7 @@ def make(request: Request, tell: Tell) -> Found:
     source = _source(request, ideal, explained)
     pace = ideal[0].instructions / ideal[0].cycles
     entries = machine["core"]["rob_entries"]
-    small = _edge(request, points, SMALL, lines, looks)
+    small = _edge(request, points, SMALL, lines, shares.further_call)
 
     def off(window: int) -> float:
         other = simulated(small.request, _model(request, costs, shares, window, source))
@@ -351,7 +343,7 @@ def make(request: Request, tell: Tell) -> Found:
     )
     edges = [] if errors[window] <= EXPLAINED else [(small, "packet", 1)]
     if lines:
-        edges.append((_edge(request, points, LARGE, lines, looks), "line", -(-LARGE // LINE)))
+        edges.append((_edge(request, points, LARGE, lines, shares.further_call), "line", -(-LARGE // LINE)))
     for edge, name, share in edges:
 
         def missing(cost: float, edge: Point = edge, name: str = name) -> float:
@@ -377,11 +369,11 @@ def _nearest(cost: float, missing: Callable[[float], float], share: int) -> floa
     return best
 
 
-def _edge(request: Request, points: Sequence[Point], size: int, lines: bool, looks: Looks) -> Point:
+def _edge(request: Request, points: Sequence[Point], size: int, lines: bool, further_call: float) -> Point:
     """Return a run of a size at a load beyond what is forwarded, or at all that the line carries."""
     most = next(p for p in points if p.request.packet_size == size).result
     rate = min(BEYOND * most["forwarded_gbps"], most["offered_gbps"])
-    return _point(replace(request, packet_size=size, rate=f"{rate:.2f}Gbps", warm_up=SETTLED), lines, looks)
+    return _point(replace(request, packet_size=size, rate=f"{rate:.2f}Gbps", warm_up=SETTLED), lines, further_call)
 
 
 def _missing(full: Point, other: Report, machine: Mapping[str, Any]) -> float:

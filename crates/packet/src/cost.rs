@@ -267,6 +267,9 @@ pub struct ConnectxDriver {
     /// Completions that are looked at together.
     #[schemars(range(min = 1, max = 64), extend("unit" = "entries"))]
     pub looks: u32,
+    /// A further call in a turn, whether it finds packets or not: what the driver has of a turn that finds nothing.
+    #[schemars(range(min = 0.0, max = 1e6), extend("unit" = "cycles"))]
+    pub further_call: f64,
     /// Most packets of a request to send.
     #[schemars(range(min = 1, max = 60), extend("unit" = "packets"))]
     pub packets: u32,

@@ -2,9 +2,8 @@
 //!
 //! - Receiving: a call prefetches the first completions, posts buffers anew where so many are missing (data segments, then a record
 //!   in memory; no doorbell), looks at several completions together, and takes packets in the order of its requests until some of
-//!   those together have not come; it is called again until nothing has, which costs as much as a turn that finds nothing. What it
-//!   looks at together it works on together, there or not. Completions that share an entry are taken apart, and their places
-//!   marked as read.
+//!   those together have not come; it is called again until nothing has. Completions that share an entry are taken apart, and
+//!   their places marked as read.
 //! - Sending: packets of a burst share a request (enhanced multi-packet send), a pointer each. The last request of a burst asks for a
 //!   completion, where so many packets have been sent since one did; of those at most two are looked at before each burst. A record,
 //!   then a doorbell.
@@ -183,6 +182,7 @@ pub struct Pair {
     sent: Completions,
     /// Completions looked at together, packets of a request; requests are posted where so many are missing.
     looks: u32,
+    further_call: f64,
     packets: u32,
     refill: u32,
     /// Buffers by request; requests posted and taken, over all turns.
@@ -230,6 +230,7 @@ impl Pair {
             received: Completions::new(r[2], d.completion, entries[0], c.receive_completions),
             sent: Completions::new(r[3], d.completion, send_completions(model), c.send_completions),
             looks: d.looks,
+            further_call: d.further_call,
             packets: d.packets,
             refill: model.policy.refill.min(entries[0] / QUARTER),
             filled: vec![0; entries[0] as usize],
@@ -330,7 +331,9 @@ impl Pair {
 
     /// It looks again, until there is nothing.
     fn look(&mut self, w: &mut Work<'_>, rest: u32) {
-        let again = std::mem::replace(&mut self.looked, true);
+        if std::mem::replace(&mut self.looked, true) && self.fresh {
+            w.cpu.spend(self.further_call);
+        }
         self.look_ahead(w, rest);
         // Where not all have come that are looked at together, a call ends.
         self.fresh = self.here < self.looks;
@@ -339,11 +342,6 @@ impl Pair {
             return;
         }
         self.over = self.here == 0;
-        if !self.over {
-            w.cpu.spend(w.model.cycles.receive * f64::from(self.looks - self.here));
-        } else if again {
-            w.cpu.spend(w.model.cycles.empty_poll);
-        }
     }
 
     /// Completions that share an entry are taken apart.
