@@ -208,6 +208,7 @@ def test_loss_is_of_what_came_and_not_of_the_rate_where_chance_decides() -> None
     assert read(1000, 1000, 1).loss == 0, "constant arrivals, and a backlog from before"
     assert read(1030, 1010, 10).loss == pytest.approx(20 / 1030), "more came: forwarding more than the rate is no proof"
     assert read(1030, 1030, 10).loss == pytest.approx(10 / 1030), "the backlog from before hides none of it"
+    assert read(0, 0, 0).loss == 1, "a window between two bursts"
     assert read(950, 940, 10).loss == pytest.approx(10 / 950), "fewer came: what did not come is no loss"
 
 

@@ -147,7 +147,7 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
     came = sum(port["cohort"]["offered"] for port in result["ports"])
     # Arrivals by chance, or in bursts, are more or fewer in a window than the rate has. Whether they keep coming faster
     # than they are taken a backlog from before does not tell, so that all that was lost counts.
-    even = abs(came - arrivals * seconds) <= EVEN * ports
+    even = came == 0 or abs(came - arrivals * seconds) <= EVEN * ports
     offered = rate if even else came * size * 8 / seconds / ports
     lost = 0.0 if even else sum(counts.values()) / came
     unanswered = 1 - forwarded / offered if role == ANSWERS else 0.0
