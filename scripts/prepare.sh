@@ -105,9 +105,14 @@ system_packages() {
     [ -e bundle/_native.abi3.so ] || rust_is_new_enough || fail "Rust 1.$RUST_MINIMUM or newer is needed, found: $(rustc --version 2>&1)"
 }
 
+# Prints a hash of what files hold, those in folders among them.
+hash_of() {
+    find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum | cut -c1-16
+}
+
 # Prints what the engine and the extension are built from, as a hash.
 sources_key() {
-    find crates Cargo.toml Cargo.lock pyproject.toml -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum | cut -c1-16
+    hash_of crates Cargo.toml Cargo.lock pyproject.toml
 }
 
 python_environment() {
@@ -136,7 +141,7 @@ python_environment() {
         bundled_extension
         return
     fi
-    key=$(find crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.toml Cargo.lock pyproject.toml -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-16)
+    key=$(hash_of crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.toml Cargo.lock pyproject.toml)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
         if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import wiretime._native as _native
 from wiretime import paths, platforms, schemas, vm
-from wiretime.apps.model import CONSUMES, FORWARDS, SENDS, STANDARD_FRAME
+from wiretime.apps.model import BUFFER_JUMBO, CONSUMES, FORWARDS, SENDS, STANDARD_FRAME
 from wiretime.errors import WiretimeError, unknown
 
 FULL, PACKET = "full-system", "packet"
@@ -140,9 +140,9 @@ MODES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 AT_RECEPTION = 4096
 # Descriptors that ixgbe's vector path looks at together (`ixgbe_rxtx_vec_neon.c`): of a smaller burst it receives none.
 GROUPS = {"82599": 4}
-# Room of a buffer before its data; what testpmd's `--mbuf-size=10240` leaves for frames above the standard size.
+# Room of a buffer before its data; what testpmd's buffers leave for frames above the standard size.
 HEADROOM = 128
-JUMBO_ROOM = 10240 - HEADROOM
+JUMBO_ROOM = BUFFER_JUMBO - HEADROOM
 ROOMS: Mapping[str, Callable[[int], int]] = {
     "testpmd": lambda _: JUMBO_ROOM,
     **dict.fromkeys(("touchfwd", "rxptx"), lambda longest: -(-(longest + HEADROOM) // 1024) * 1024 - HEADROOM),

@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, MLX5, RING, SENDS, App, Setup, buffers_mib, value_of
+from wiretime.apps.model import (
+    ANSWERS,
+    BUFFER_JUMBO,
+    CONSUMES,
+    FORWARDS,
+    MLX5,
+    RING,
+    SENDS,
+    App,
+    Setup,
+    buffers_mib,
+    value_of,
+)
 from wiretime.errors import WiretimeError
 from wiretime.load import flow_address
 
@@ -21,7 +33,7 @@ def testpmd_line(s: Setup, mode: str) -> str:
         # Frames above the standard size need the driver's permission, and buffers that hold them whole.
         words.append(f"--max-pkt-len={s.longest}")
         if s.interface != "qdma":  # whose driver has no buffers of that size, and takes several
-            words.append("--mbuf-size=10240")
+            words.append(f"--mbuf-size={BUFFER_JUMBO}")
     if s.queues > 1:
         words += [f"--rxq={s.queues}", f"--txq={s.queues}", "--rss-udp"]
     if s.ports > 1:
