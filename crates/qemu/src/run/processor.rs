@@ -27,9 +27,8 @@ const IRQ: usize = 3;
 /// How it is found what the time of one vCPU went to.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CoreTime {
-    /// When the next sample is due, and when it is to be looked at all.
+    /// When the next sample is due.
     next: Ps,
-    look: Ps,
     last: Ps,
     slept: Ps,
     idle_task: u64,
@@ -42,15 +41,20 @@ impl CoreTime {
         let slept = to.saturating_sub(from);
         self.slept += slept;
         self.next += slept;
-        // Whoever runs first is the idle task.
-        (self.woken, self.look) = (true, Ps::ZERO);
+        self.woken = true;
+    }
+
+    /// Whether it is to be looked at: for a sample, or, since whoever runs first is the idle task, behind a sleep.
+    #[inline]
+    fn is_due(&self, local: Ps) -> bool {
+        self.woken || local >= self.next
     }
 }
 
 /// Looks at what vCPU `index` is about to do, if it is time.
 #[inline]
 pub fn look(e: &mut Engine, index: usize) {
-    if e.vcpus[index].local >= e.run.core_times[index].look {
+    if e.run.core_times[index].is_due(e.vcpus[index].local) {
         sample(e, index);
     }
 }
@@ -63,9 +67,7 @@ fn sample(e: &mut Engine, index: usize) {
         if kernel_runs {
             e.run.core_times[index].idle_task = Guest::current_task(e);
         }
-        let a = &mut e.run.core_times[index];
-        a.look = a.next;
-        if local < a.next {
+        if local < e.run.core_times[index].next {
             return;
         }
     }
@@ -81,7 +83,7 @@ fn sample(e: &mut Engine, index: usize) {
         e.run.times[index][kind] += elapsed;
     }
     let a = &mut e.run.core_times[index];
-    (a.last, a.next, a.look, a.slept) = (local, local + EVERY, local + EVERY, Ps::ZERO);
+    (a.last, a.next, a.slept) = (local, local + EVERY, Ps::ZERO);
 }
 
 fn kernel(e: &Engine, index: usize, task: u64) -> Option<usize> {
@@ -111,9 +113,9 @@ mod tests {
 
     #[test]
     fn time_asleep_moves_the_next_sample() {
-        let mut c = CoreTime { next: Ps::from_us(5), look: Ps::from_us(5), ..CoreTime::default() };
+        let mut c = CoreTime { next: Ps::from_us(5), ..CoreTime::default() };
         c.sleeps(Ps::from_us(3), Ps::from_us(10));
         assert_eq!((c.next, c.slept, c.woken), (Ps::from_us(12), Ps::from_us(7), true));
-        assert_eq!(c.look, Ps::ZERO, "who runs first is the idle task");
+        assert!(c.is_due(Ps::ZERO), "who runs first is the idle task");
     }
 }

@@ -98,9 +98,8 @@ pub struct Intel<C> {
     /// Messages that have gone out; those that their throttle holds back, a bit a vector.
     messages: Messages,
     held: u64,
-    /// The pin is high, and since when; its throttle keeps it low.
-    asserted: bool,
-    since: Ps,
+    /// Since when the pin is high; its throttle keeps it low.
+    asserted: Option<Ps>,
     pin_held: bool,
     packet_latency: Ps,
     last_payload: Ps,
@@ -123,8 +122,7 @@ impl<C: Controller> Intel<C> {
             moderation: Moderation::new(64),
             messages: Messages::default(),
             held: 0,
-            asserted: false,
-            since: Ps::ZERO,
+            asserted: None,
             pin_held: false,
             packet_latency: p.packet_latency.ps(),
             last_payload: Ps::ZERO,
@@ -182,14 +180,14 @@ impl<C: Controller> Intel<C> {
             }
         }
         if !self.registers.interrupt() {
-            (self.asserted, self.pin_held) = (false, false);
-        } else if !self.asserted && !self.pin_held {
+            (self.asserted, self.pin_held) = (None, false);
+        } else if self.asserted.is_none() && !self.pin_held {
             let next = self.moderation.next(0);
             if now < next {
                 self.pin_held = true;
                 fx.at(next, Due::Throttle { vector: 0 });
             } else {
-                (self.asserted, self.since) = (true, now);
+                self.asserted = Some(now);
                 fx.tell(now, Notice::Interrupt { vector: 0 });
                 self.moderation.went(now, 0, self.registers.throttle(0));
             }
@@ -241,7 +239,7 @@ impl<C: Controller> Device for Intel<C> {
         if place.bar == 0 {
             self.registers.read_bytes(place.offset, data);
             if !self.registers.interrupt() {
-                (self.asserted, self.pin_held) = (false, false);
+                (self.asserted, self.pin_held) = (None, false);
             }
         }
     }
@@ -327,7 +325,7 @@ impl<C: Controller> Device for Intel<C> {
     }
 
     fn pin(&self, t: Ps) -> bool {
-        self.registers.interrupt() && !self.pin_held && (!self.asserted || self.since <= t)
+        self.registers.interrupt() && !self.pin_held && self.asserted.is_none_or(|since| since <= t)
     }
 
     fn interrupts_at(&mut self, level: bool) -> Option<Ps> {
@@ -336,7 +334,7 @@ impl<C: Controller> Device for Intel<C> {
             self.messages.push(Ps::ZERO, at_once.trailing_zeros() as u16);
             at_once &= at_once - 1;
         }
-        let pin = (self.pin(Ps::MAX) != level).then_some(if level || !self.asserted { Ps::ZERO } else { self.since });
+        let pin = (self.pin(Ps::MAX) != level).then_some(self.asserted.filter(|_| !level).unwrap_or(Ps::ZERO));
         pin.into_iter().chain(self.messages.next()).min()
     }
 

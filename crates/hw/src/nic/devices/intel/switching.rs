@@ -43,7 +43,7 @@ impl<C: Controller> Intel<C> {
         self.moderation.reset();
         self.messages.clear();
         self.held = 0;
-        (self.asserted, self.pin_held) = (false, false);
+        (self.asserted, self.pin_held) = (None, false);
         self.receive.reset(fx);
         self.transmit.reset();
         for queue in 0..self.transmit.queues.len() as u16 {
