@@ -139,6 +139,27 @@ def test_what_goes_wrong_here_is_said(lab: work.Lab, monkeypatch: pytest.MonkeyP
     assert lab.experiments == [] and experiment.state == "failed"
 
 
+def test_an_explanation_that_failed_is_asked_for_again(lab: work.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    experiment = lab.begin(MODELLED)
+    until(lambda: experiment.state == "done")
+    task = experiment.points[0].task
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "_started", full)
+        lab.explain(task)
+        until(lambda: (found := lab.explanation(task)) is not None and found.failed)
+    found = lab.explanation(task)
+    assert found is not None and "Resource temporarily unavailable" in found.sentences[0]
+    lab.explain(task)
+    until(lambda: (found := lab.explanation(task)) is not None and not found.running)
+    found = lab.explanation(task)
+    assert found is not None and not found.failed and json.loads((task.folder / work.EXPLAINED).read_text())
+    lab.explain(task)
+    assert lab.explanation(task) is found, "what was found is not looked for again"
+
+
 def test_an_explanation_ends_with_the_lab(lab: work.Lab) -> None:
     experiment = lab.begin(MODELLED)
     until(lambda: experiment.state == "done")

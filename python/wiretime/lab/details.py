@@ -253,13 +253,15 @@ class Details:
     def _moves(self, under: work.Under) -> None:
         """Offer to find out what would move it, or say it."""
         told = self.lab.explanation(under.task)
-        if told is None:
+        if told is None or told.failed:
 
             def find() -> None:
                 self.lab.explain(under.task)
                 self._rebuild()
 
-            ui.button("What would move it?", icon="science", on_click=find).props(
+            for sentence in told.sentences if told else []:
+                ui.label(sentence).classes("text-sm").props("data-test=unexplained")
+            ui.button("Try again" if told else "What would move it?", icon="science", on_click=find).props(
                 "outline dense no-caps data-test=explain"
             ).tooltip("runs the changes that the counters suggest")
             return

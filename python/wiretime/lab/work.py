@@ -113,15 +113,17 @@ def _explain(pipe: Connection, parent: int, task: Task, jobs: int) -> None:
         told = explain.told(*explain.measure(settings, explain.changes(result, settings), jobs))
         files.replace(task.folder / EXPLAINED, json.dumps(told) + "\n")
     except (WiretimeError, OSError) as e:
-        told = [f"This cannot be found out: {e}"]
-    pipe.send(("over", told))
+        pipe.send(("failed", [f"This cannot be found out: {e}"]))
+    else:
+        pipe.send(("over", told))
 
 
 @dataclass
 class Explanation:
-    """What would move a run: how far that is, or what was found."""
+    """What would move a run: how far that is, what was found, or why nothing was, which may be asked again."""
 
     running: bool = True
+    failed: bool = False
     sentences: list[str] = field(default_factory=list)
     process: BaseProcess | None = None
 
@@ -288,33 +290,34 @@ class Lab:
         """Return what is known of what would move a run."""
         path = task.folder / EXPLAINED
         if task.folder not in self.explanations and isinstance(said := files.read(path), list):
-            self.explanations[task.folder] = Explanation(False, said)
+            self.explanations[task.folder] = Explanation(running=False, sentences=said)
         return self.explanations.get(task.folder)
 
     def explain(self, task: Task) -> None:
         """Run what the counters of a run suggest to change, and say what came of it; once, whoever asks meanwhile."""
         with self._lock:
             there = self.explanations.get(task.folder)
-            if self._closed or (there is not None and there.running):
+            if self._closed or (there is not None and not there.failed):
                 return
             found = self.explanations[task.folder] = Explanation()
             self.version += 1
         self._explaining.submit(self._explained, task, found)
 
     def _explained(self, task: Task, found: Explanation) -> None:
-        told = ["This could not be found out: its process ended."]
+        how, told = "failed", ["This could not be found out: its process ended."]
         try:
             with self._lock:
                 if self._closed:
                     return
                 here, found.process = _started(_explain, task, self.jobs)
             with here, suppress(EOFError, OSError):
-                _, told = here.recv()
+                how, told = here.recv()
             found.process.join()
         except Exception as e:
             told = [f"This could not be found out: {type(e).__name__}: {e}"]
         finally:
-            found.sentences, found.running, found.process = told, False, None
+            found.sentences, found.failed = told, how == "failed"
+            found.running, found.process = False, None
             self.version += 1
 
     def close(self) -> None:
