@@ -190,7 +190,7 @@ def _verdict(row: Mapping[str, str], cells: Mapping[tuple[str, int, int], Cell])
         published=row["mpps"],
         value=value,
         unit="Mpps",
-        kind="calibrated" if row["use"] == "calibration" else "like for like",
+        kind="calibrated" if row["use"] == "calibration" else "proxy",
         there=THERE,
         here=f"{platform}, model testpmd-qdma",
         cause=CAUSES[platform.split("-")[0]],
