@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tomllib
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wiretime
-from wiretime import paths, platforms
+from conftest import WIRETIME, wiretime
+from rich.console import Console
+from wiretime import explain, paths, platforms
 from wiretime.cli.help import SECTIONS
 from wiretime.cli.request import request_of
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
 from wiretime.setup import store
+from wiretime.tables import of_numbers
 
 BAD = [
     (["run", "testpmd", "--platform", "amper-altra"], "unknown platform 'amper-altra'; did you mean ampere-altra?"),
@@ -94,6 +98,17 @@ BAD = [
     (["run", "testpmd", "--packet-size", "9001"], "--packet-size 9001: allowed are 64 to 9000 B"),
     (["run", "testpmd", "--rate", "0Gbps"], '--rate: rate "0Gbps" must be above zero'),
     (["run", "testpmd", "--rate=-1Gbps"], '--rate: rate "-1Gbps"'),
+    (["run", "testpmd", "--rate", ""], "--rate: is empty"),
+    (["run", "testpmd", "--duration", ""], "--duration: is empty"),
+    (["run", "testpmd", "--replay", "/dev/null"], "--replay /dev/null: is no regular file"),
+    (["run", "iperf3", "--packet-size", "64"], "--packet-size: not with iperf3"),
+    (["run", "iperf3", "--arrivals", "poisson"], "--arrivals: not with iperf3"),
+    (["msb", "testpmd", "--json", "-"], "--json -: name a file"),
+    (
+        ["advise", "testpmd", "--engine", "packet", "--nic", "82599", "--app-args=--forward-mode=txonly"],
+        "advise: testpmd sends by itself here",
+    ),
+    (["stats", "x" * 300], "File name too long"),
     (["run", "testpmd", "--rate", "40"], '--rate: rate "40" has no unit'),
     (["run", "testpmd", "--rate", "101Gbps"], "--rate 101Gbps: above the link's 100Gbps"),
     (["run", "testpmd", "--duration", "0ms"], "--duration 0: must be above zero"),
@@ -127,6 +142,7 @@ def test_platform_files_are_checked(tmp_path: Path) -> None:
         (("rob_entries = 128", ""), "parameter core.rob_entries is missing"),
         (("rob_entries = 128", 'rob_entries = "128"'), "core.rob_entries is '128': must be a whole number"),
         (('frequency = "3GHz"', "frequency = 3"), "core.frequency is 3: must be text with a unit"),
+        (('frequency = "3GHz"', 'frequency = "3 gigahertz"'), "core.frequency: "),
         (("rob_entries = 128", "rob_entries = "), "ampere.toml"),
         (('name = "ampere-altra"', "name = 5"), "name is 5: must be text with a unit"),
         (("[[link]]", "[link]"), "link must be a list of tables: [[link]]"),
@@ -253,3 +269,58 @@ def test_help_has_every_option_once_and_by_what_it_is_about() -> None:
     assert "--packet-size" in parts["Load"] and "--set" in parts["Machine"] and "--help" in parts["Other"]
     own = wiretime("msb", "--help").stdout.split("Load:")[0]
     assert "--loss" in own and "--packet-sizes" in own and "--arrivals" not in own
+
+
+RUN = ("run", "testpmd", "--engine", "packet", "--nic", "82599", "--packet-size", "64", "--duration", "200us")
+
+
+def test_a_folder_that_no_run_has_left_is_not_cleared(tmp_path: Path) -> None:
+    mine = tmp_path / "trace.json"
+    mine.write_text("{}")
+    done = wiretime(*RUN, "--out", str(tmp_path))
+    assert done.returncode == 2 and f"--out {tmp_path}: holds trace.json and no result.json" in done.stderr
+    assert mine.read_text() == "{}"
+
+
+def test_the_trace_that_is_played_is_not_removed(tmp_path: Path) -> None:
+    done = wiretime(*RUN, "--rate", "1Gbps", "--capture", "all", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    trace = tmp_path / "wire.pcapng"
+    again = (*RUN[:6], "--replay", str(trace), "--out")
+    done = wiretime(*again, str(tmp_path))
+    assert done.returncode == 2 and "holds wire.pcapng, which is to be played" in done.stderr and trace.is_file()
+    done = wiretime(*again, str(tmp_path / "played"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_only_rings_took_in_is_told_beside_what_is_forwarded(tmp_path: Path) -> None:
+    """A FIFO of 1 MiB takes in more than the cores do for as long as a run lasts: all of it leaves, later."""
+    done = wiretime(*RUN, "--rate", "24Gbps", "--warmup", "100us")
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "left within the measurement; the others waited at its end" in rows["in"]
+    done = wiretime(*RUN, "--rate", "10Gbps")
+    assert "left within" not in done.stdout
+
+
+def test_closed_streams_narrow_screens_and_other_locales(tmp_path: Path) -> None:
+    assert wiretime(*RUN, "--rate", "10Gbps", "--out", str(tmp_path)).returncode == 0
+    words = " ".join([*WIRETIME, "stats", str(tmp_path)])
+    for command in (f"{words} >&-", f"COLUMNS=40 {words}", f"PYTHONIOENCODING=latin-1 {words}"):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, encoding="latin-1", check=False)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    # Explanations give way on a narrow screen, figures do not.
+    table = of_numbers("", "name", "figure", "what it is")
+    table.add_row("l1_dcache_load_misses", "1565001234", "a long explanation of what it is that has been counted")
+    told = Console(width=40, file=StringIO())
+    told.print(table)
+    assert isinstance(told.file, StringIO) and "1565001234" in told.file.getvalue()
+    # An explanation takes the file as the other commands do; fewer rows than one are refused.
+    assert wiretime("explain", "--counters", str(tmp_path / "result.json")).returncode == 0
+    assert explain.asked(tmp_path / "result.json") == explain.asked(tmp_path)
+    assert wiretime("diff", str(tmp_path), str(tmp_path), "--rows=-5").returncode == 2
+
+
+def test_a_chart_has_no_colours_in_a_pipe() -> None:
+    done = wiretime("msb", *RUN[1:6], "--packet-sizes", "1518")
+    assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr

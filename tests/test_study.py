@@ -9,6 +9,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -479,6 +480,24 @@ def test_a_damaged_point_is_run_again_and_a_damaged_study_is_told_of(tmp_path: P
     (out / "points.parquet").write_bytes(b"PAR1")
     done = wiretime("query", str(out), "SELECT 1")
     assert done.returncode == 2 and done.stderr.startswith("wiretime: query: "), done.stderr
+
+
+def test_a_script_that_starts_itself_again_is_told_of(tmp_path: Path) -> None:
+    """Processes begin by importing the script: where that begins a sweep, none comes up."""
+    fixed = {"app": "testpmd", "engine": "packet", "nic": "82599", "duration": "50us"}
+    plan = {"study": {"name": "one"}, "fixed": fixed, "axes": {"seed": [1]}, "metrics": ["loss_percent"]}
+    script = tmp_path / "script.py"
+    script.write_text(f"import wiretime as wt\nwt.sweep({plan!r}, out={str(tmp_path / 'out')!r}, jobs=1)\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and 'if __name__ == "__main__":' in done.stderr
+
+
+def test_a_query_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    there = tmp_path / "n.csv"
+    there.write_text("mine")
+    with pytest.raises(WiretimeError):
+        show.write(pa.table({"a": [[1, 2]]}), there, None)
+    assert there.read_text() == "mine" and list(tmp_path.iterdir()) == [there]
 
 
 def test_a_query_may_call_two_columns_alike(tmp_path: Path) -> None:

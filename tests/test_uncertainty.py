@@ -137,6 +137,10 @@ def test_the_command_tells_ranges_and_what_they_hang_on(tmp_path: Path) -> None:
     # Again: nothing is run, the same is said.
     again = wiretime(*command)
     assert again.stdout == done.stdout
+    # Another plan's are not mixed with it.
+    plan.write_text(PLAN.replace('name = "', 'name = "another-'))
+    other = wiretime(*command)
+    assert other.returncode == 2 and "holds another plan's study" in other.stderr, other.stderr
 
 
 def test_too_few_samples_are_refused(tmp_path: Path) -> None:

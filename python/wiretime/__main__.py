@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
+from pathlib import Path
 
 from wiretime.errors import BuildError, GuestError, WiretimeError
 
 INTERRUPTED = 130
 # Of a disk that takes nothing more, or nothing of this user: said in one line wherever it comes up.
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+DISK = (
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
+    errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP,
+)  # fmt: skip
 
 
 def main() -> None:
@@ -19,6 +24,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(128 + signal.SIGHUP))
     try:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is None:  # closed by whoever started this
+                setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+            else:
+                # A locale without curves and dashes gets question marks.
+                stream.reconfigure(errors="replace")
         from wiretime.cli import app
 
         app(prog_name="wiretime")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +18,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 import wiretime._native as _native
-from wiretime import api, apps, load, runs
-from wiretime.apps.model import BUFFER
+from wiretime import api, apps, load, platforms, runs, software
+from wiretime.apps.model import BUFFER, SENDS
 from wiretime.counters import done, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
@@ -105,14 +105,19 @@ def advise(
         raise WiretimeError(
             f"advise: {app.name} answers requests of a store that has to be filled first: sweep it instead"
         )
+    if runs.check(replace(request, rate=rate)).command.role == SENDS:
+        raise WiretimeError(f"advise: {app.name} sends by itself here: there is nothing to receive")
     platform = runs.machine(request)
     size = load.sizes(request.packet_size)
     bits = load.rate("--rate", rate, platform["link"][0], load.mean(size))
     packets_ns = float(Fraction(bits) / 8 / load.mean(size) / 10**9)
     fixed = settings_of(request)
     cores = apps.Setup(platform, request.queues, 64, {}).workers
-    tell(f"bursts of {BURSTS[0]} to {BURSTS[-1]} under overload")
-    found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", BURSTS, jobs)
+    card = platforms.interfaces(platform)[0]
+    least = software.GROUPS.get(card, 1) if request.engine == software.PACKET else 1
+    tell(f"bursts of {max(BURSTS[0], least)} to {BURSTS[-1]} under overload")
+    possible = [n for n in BURSTS if n >= least]
+    found = _sweep("bursts", {**fixed, **OVERLOAD, "rate": "100%"}, "--burst", possible, jobs)
     bursts = [
         (n, n * of(result)["time_ps"] / 1000 / did * cores)
         for n, result in found.items()

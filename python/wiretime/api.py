@@ -174,8 +174,14 @@ def sweep(
     loaded = plans.load(Path(plan)) if isinstance(plan, str | Path) else plans.parse(plan, source)
     study = folder.Study(loaded, source, Path(out) if out else Path("studies") / loaded.study.name)
     study.prepare(resume)
-    execute.sweep_studies([study], lambda _task, _reason: None, jobs)
+    reasons: list[str] = []
+    execute.sweep_studies([study], lambda _task, reason: reasons.append(reason) if reason else None, jobs)
     study.store()
+    if study.tasks and not any(t.finished for t in study.tasks) and not any(t.failed for t in study.tasks):
+        raise WiretimeError(
+            f"{source}: no point has run: {reasons[0] if reasons else 'no process came up'}; a script that starts "
+            'processes does so under `if __name__ == "__main__":`'
+        )
     return Study(study.path)
 
 

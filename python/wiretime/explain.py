@@ -87,6 +87,7 @@ def keep(path: Path, request: Request) -> None:
 
 def asked(path: Path) -> dict[str, Any]:
     """Return what a run was asked for."""
+    path = path.parent if path.is_file() else path
     try:
         settings: dict[str, Any] = json.loads((path / REQUEST).read_text())
     except (OSError, ValueError):

@@ -23,6 +23,16 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Give the place where a file is written that may be a pipe or a device: a regular one is whole or as it was."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    with whole(path) as part:
+        yield part
+
+
 def replace(path: Path, text: str) -> Path:
     """Write a file, whole or not at all; returns its path. Raises where the disk does not take it."""
     try:

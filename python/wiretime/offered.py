@@ -67,10 +67,13 @@ def _combinations(r: Request, app: apps.App) -> None:
         (r.tap is not None, (*paced, *packets), f"not with --tap: {outside}"),
         (
             app.traffic == "iperf" and r.peer != "host",
-            ("replay", "rate", "clients", "internet"),
+            (*paced, *packets),
             "not with iperf3, whose client has its own (--iperf)",
         ),
     ]
+    for name in ("rate", "duration", "warm_up", "think", "timeout", "speed"):
+        if getattr(r, name) == "":
+            raise WiretimeError(f"{option_of(name)}: is empty")
     for applies, fields, why in rules:
         for name in fields if applies else ():
             _unless_default(r, name, why)

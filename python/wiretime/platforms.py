@@ -164,8 +164,15 @@ def _check(table: Table, source: str) -> Table:
     try:
         resolved: Table = json.loads(_native.resolve_platform(json.dumps(table)))
     except ValueError as e:
-        raise WiretimeError(f"{source}: {str(e).split(' at line ')[0]}") from None
+        raise WiretimeError(f"{source}: {_where(table, str(e).split(' at line ')[0])}") from None
     return resolved
+
+
+def _where(table: Table, problem: str) -> str:
+    """Return a problem with the keys of the value that it quotes: the library names its kind alone."""
+    value = problem.partition('"')[2].partition('"')[0]
+    named = [key for key, its in _leaves(table) if its == value] if value else []
+    return f"{', '.join(named)}: {problem}" if named else problem
 
 
 def ports(platform: Mapping[str, Any]) -> int:

@@ -12,11 +12,13 @@ from rich.text import Text
 
 from wiretime import load, platforms
 from wiretime.apps.model import ANSWERS, CONSUMES, FORWARDS, SENDS
-from wiretime.counters import numbers, of
+from wiretime.counters import done, numbers, of
 from wiretime.models import Report, Statistics
 from wiretime.statistics import PROCESSOR_TIME, packets, work
 
 ROLE_NAMES = {FORWARDS: "forwarded", ANSWERS: "answered"}
+# Share of what became of the packets in the end that left within the measurement itself: with less, a backlog built up.
+KEPT_UP = 0.99
 
 
 def _latency(ns: float) -> str:
@@ -124,6 +126,17 @@ def _cores(row: Callable[[str, str, str], None], result: Report) -> None:
     row("misses per packet", f"{w.l1d_misses:.2f}", f"L1D (loads); {beyond}")
 
 
+def _backlog(row: Callable[..., None], result: Report) -> None:
+    """Tell where rings and FIFOs took in what the program did not do in time: it has left since, and counts."""
+    run = result["configuration"]["run"]
+    if result["app"]["role"] != FORWARDS or run["until_end"] or not result["statistics"]:
+        return
+    served = done(result) / (of(result)["time_ps"] / 1e12)
+    if served < KEPT_UP * 1e6 * result["forwarded_mpps"]:
+        why = "left within the measurement; the others waited at its end: `wiretime msb` finds what is sustained"
+        row("  in time", load.packets_text(served), why)
+
+
 Row = tuple[str, str, str]
 
 
@@ -173,6 +186,7 @@ def rows(result: Report, host: Mapping[str, Any]) -> list[Row]:
     elif role != SENDS and not iperf and answers_told:
         rates = load.rate_text(1e9 * result["forwarded_gbps"]), load.packets_text(1e6 * result["forwarded_mpps"])
         row(ROLE_NAMES[role], *rates)
+        _backlog(row, result)
     if role == SENDS:
         sent = of(result)["transmit"]
         row("sent", *_rate(sent["frames"], sent["bytes"], of(result)["time_ps"]))

@@ -47,6 +47,7 @@ from wiretime.setup.parts import GUEST, QEMU
 SERIES_MAX = 10_000
 EVER = "1000000s"
 TERMINATED = 128 + 15
+RESULT = "result.json"
 # Folder of what a second host leaves.
 OTHER = "peer"
 # The capture until the run is over.
@@ -495,7 +496,7 @@ def write(folder: Path, done: Execution) -> None:
     for name, text in (
         ("console.log", done.console),
         ("host.json", json.dumps(done.host, indent=1) + "\n"),
-        ("result.json", dump(done.result)),
+        (RESULT, dump(done.result)),
     ):
         files.replace(folder / name, text)
     if done.other is not None:
@@ -508,8 +509,19 @@ def dump(result: Report) -> str:
     return json.dumps(result, indent=1) + "\n"
 
 
-def prepare_folder(path: Path) -> None:
-    """Make the output folder, before anything runs: what an earlier run said there would be taken for this one's."""
+def prepare_folder(path: Path, trace: Path | None = None) -> None:
+    """Make the output folder, before anything runs: what an earlier run said there would be taken for this one's.
+
+    Raises where that would remove what no run has left, or the trace that is to be played.
+    """
+    if trace is not None and SAID.fullmatch(trace.name) and trace.resolve().parent == path.resolve():
+        raise WiretimeError(f"--out {path}: holds {trace.name}, which is to be played, and would remove it")
+    there = sorted(old.name for old in path.iterdir() if SAID.fullmatch(old.name)) if path.is_dir() else []
+    if there and RESULT not in there:
+        raise WiretimeError(
+            f"--out {path}: holds {there[0]} and no {RESULT}, so that no run has left it: take it away, or name "
+            "another folder"
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".wiretime"

@@ -15,5 +15,8 @@ def of_numbers(title: str, *columns: str) -> Table:
     """Return a table whose first column names, whose last explains, and whose others are numbers."""
     table = plain(title)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i in (0, len(columns) - 1) else "right")
+        # Names and explanations give way, numbers do not.
+        table.add_column(
+            column, **({"justify": "left"} if i in (0, len(columns) - 1) else {"justify": "right", "no_wrap": True})
+        )
     return table

@@ -81,7 +81,7 @@ def explain_command(
 @app.command("profile")
 def profile_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--profile --out).")],
-    rows: Annotated[int, typer.Option(help="Symbols to show.")] = 25,
+    rows: Annotated[int, typer.Option(min=1, help="Symbols to show.")] = 25,
 ) -> None:
     """Print the symbols that a run's cycles went to."""
     screen.print(profile.show(folder, rows))
@@ -91,7 +91,7 @@ def profile_command(
 def diff_command(
     first: Annotated[Path, typer.Argument(metavar="DIR_A")],
     second: Annotated[Path, typer.Argument(metavar="DIR_B")],
-    rows: Annotated[int, typer.Option(help="Counters to show.")] = 25,
+    rows: Annotated[int, typer.Option(min=1, help="Counters to show.")] = 25,
 ) -> None:
     """Rank what moved between two runs, a packet."""
     screen.print(statistics.difference(statistics.load(first), statistics.load(second), rows))

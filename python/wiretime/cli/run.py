@@ -132,7 +132,7 @@ def run_command(
     if json_output not in (None, "-"):
         files.check("--json", Path(json_output))
     if out is not None:
-        runs.prepare_folder(out)
+        runs.prepare_folder(out, replay)
     file = out / runs.CAPTURING if out is not None and capture is not None else None
     try:
         if notes.is_terminal:
@@ -146,6 +146,10 @@ def run_command(
         if file is not None and file.is_file():
             runs.clear(file.parent)
             file.rename(file.with_name(runs.CAPTURED))
+        raise
+    except BaseException:
+        if file is not None:
+            file.unlink(missing_ok=True)
         raise
     result, host = done.result, done.host
     if out is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from wiretime import files, load, offered, runs, search
 from wiretime.cli.base import (
@@ -50,6 +51,8 @@ def _check(plot: Path | None, json_file: Path | None) -> None:
     if plot is not None:
         show.check_plot(plot)
     if json_file is not None:
+        if str(json_file) == "-":
+            raise WiretimeError("--json -: name a file; the screen has the table")
         files.check("--json", json_file)
 
 
@@ -67,7 +70,7 @@ def _tell(trial: search.Trial) -> None:
 def _draw(trials: list[search.Trial], plot: Path | None, title: str) -> None:
     """Draw bandwidth against loss, and say where it is not monotone."""
     curves = show.curves(trials)
-    print(show.terminal(curves, min(screen.width, 110)))
+    screen.print(Text.from_ansi(show.terminal(curves, min(screen.width, 110))))
     for remark in show.monotone(curves):
         screen.print(f"not monotone: {remark}", style="yellow", highlight=False, soft_wrap=True)
     if plot is not None:

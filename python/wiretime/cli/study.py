@@ -90,7 +90,7 @@ def report_command(
     from wiretime.study import folder
     from wiretime.study import report as pages
 
-    screen.print(str(pages.write(folder.open_study(study))), highlight=False, soft_wrap=True)
+    screen.print(str(pages.write(folder.open_study(study))), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("query")

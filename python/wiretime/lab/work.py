@@ -159,7 +159,8 @@ class Lab:
     def _open(self, path: Path) -> None:
         try:
             study = open_study(path)
-        except WiretimeError as e:
+        except (WiretimeError, KeyError, TypeError, ValueError, AttributeError) as e:
+            # What somebody has edited is nothing that should keep the page from opening.
             self.unreadable[path.name] = str(e)
             return
         points = [Under(task, _found(task)) for task in study.tasks]

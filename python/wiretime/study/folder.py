@@ -139,6 +139,12 @@ class Study:
         """Return the plan as a file."""
         return tomlkit.dumps(self.plan.model_dump(exclude_defaults=True))
 
+    def check_plan(self) -> None:
+        """Raise where the folder holds another plan's study."""
+        about = files.read(self.path / STUDY)
+        if isinstance(about, dict) and about.get("plan") != json.loads(json.dumps(self.plan.model_dump())):
+            raise WiretimeError(f"{self.path}: holds another plan's study: name another --out")
+
     def prepare(self, resume: bool) -> None:
         """Make the folder, or take up one that is there."""
         about = self.path / STUDY

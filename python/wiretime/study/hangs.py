@@ -92,6 +92,7 @@ def run(
 ) -> bool:
     """Vary and report, going on where it was interrupted; returns whether every point could be run."""
     whole = Uncertainty(plan, source, folder, samples, seed)
+    whole.base.check_plan()
     name = f"{plan.study.name}, uncertainty"
     first = [whole.base, *whole.together]
     notes.print(f"{len(whole.known)} estimates: {', '.join(whole.known)}", highlight=False, soft_wrap=True)

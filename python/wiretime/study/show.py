@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from wiretime import files
 from wiretime.errors import WiretimeError
 from wiretime.study import execute, metrics
 from wiretime.study.folder import Study, Task, query, unique
@@ -152,9 +153,11 @@ def write(found: pa.Table, csv_file: Path | None, arrow_file: Path | None) -> No
     """Write a table into files."""
     try:
         if csv_file is not None:
-            pyarrow.csv.write_csv(found, csv_file)
+            with files.written(csv_file) as place:
+                pyarrow.csv.write_csv(found, place)
         if arrow_file is not None:
-            pyarrow.feather.write_feather(found, str(arrow_file))
+            with files.written(arrow_file) as place:
+                pyarrow.feather.write_feather(found, str(place))
     except pa.ArrowException as e:
         raise WiretimeError(f"{csv_file or arrow_file}: {str(e).splitlines()[0]}") from None
     except OSError as e:
