@@ -98,6 +98,8 @@ BAD = [
     (["run", "testpmd", "--packet-size", "9001"], "--packet-size 9001: allowed are 64 to 9000 B"),
     (["run", "testpmd", "--rate", "0Gbps"], '--rate: rate "0Gbps" must be above zero'),
     (["run", "testpmd", "--rate=-1Gbps"], '--rate: rate "-1Gbps"'),
+    (["run", "testpmd", "--cores", "2", "--set", "system.cores=8"], "--cores 2: not with --set system.cores"),
+    (["run", "testpmd", "--engine", "packet", "--model", "nofile.toml"], "nofile.toml: no such file"),
     (["run", "testpmd", "--rate", ""], "--rate: is empty"),
     (["run", "testpmd", "--duration", ""], "--duration: is empty"),
     (["run", "testpmd", "--replay", "/dev/null"], "--replay /dev/null: is no regular file"),

@@ -204,6 +204,11 @@ def test_places_of_an_axis_are_meant_by_their_labels() -> None:
         ),
         ({"axes": {"seed": [1], "queues": ["two"]}}, "P: at seed 1, queues two: queues is 'two': must be int"),
         ({"axes": {"llc.dca_ways": [99]}}, "P: at llc.dca_ways 99: "),
+        (
+            {"axes": {"POINT": [{"label": "a", "seed": 1}]}},
+            "P: axis POINT: no column of a table can have that name",
+        ),
+        ({"axes": {"Loss_Percent": [{"label": "a", "seed": 1}]}}, "P: axis Loss_Percent: is a metric's name"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(changes: dict[str, Any], said: str) -> None:

@@ -86,6 +86,8 @@ def machine(r: Request) -> dict[str, Any]:
     changes = [f"{key}={value}" for key, value in short.items() if value is not None]
     if r.cores is not None and r.cores < 1:
         raise WiretimeError(f"--cores {r.cores}: at least 1, beside one for the system")
+    if r.cores is not None and any(text.partition("=")[0] == "system.cores" for text in r.changes):
+        raise WiretimeError(f"--cores {r.cores}: not with --set system.cores, which are the program's and the system's")
     if r.nic is not None and r.nic not in apps.QUEUES:
         raise unknown("NIC", r.nic, apps.QUEUES)
     if r.ports is not None and not 1 <= r.ports <= platforms.ports_max():

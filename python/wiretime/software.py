@@ -75,7 +75,7 @@ def load(name: str) -> Model:
     """Return a model by name, or from a ``.toml`` file, checked."""
     path = Path(name) if name.endswith(".toml") else paths.MODELS / f"{name}.toml"
     if not path.is_file():
-        raise unknown("model", name, names())
+        raise WiretimeError(f"{name}: no such file") if name.endswith(".toml") else unknown("model", name, names())
     try:
         table = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as e:

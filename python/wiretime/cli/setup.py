@@ -85,12 +85,13 @@ def setup_command(
     drivers = [path.expanduser() for path in driver or ()]
     if drivers and len(dpdk or ()) != 1:
         raise WiretimeError("--driver: with one --dpdk NAME=SOURCE, which it is built with")
+    builds = [build.partition("=") for build in dpdk or ()]
+    for name, equals, source in builds:
+        if not equals or not source:
+            raise WiretimeError(f"--dpdk {name}{equals}: must be NAME=SOURCE")
     added.check(drivers)
     steps.run(notes, update_lock=update_lock)
-    for build in dpdk or ():
-        name, equals, source = build.partition("=")
-        if not equals or not source:
-            raise WiretimeError(f"--dpdk {build}: must be NAME=SOURCE")
+    for name, _, source in builds:
         steps.build_dpdk(notes, name, source, drivers)
     for name in program_of or ():
         steps.add_program(notes, name, update_lock=update_lock)

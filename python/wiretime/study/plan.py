@@ -212,8 +212,11 @@ def _places(
     if not bundles:
         _check_setting(f"{source}: axes", name, measure)
         return found
-    if is_metric(name, measure):
+    # A query ignores capitals, and has the points' names in a column of their own.
+    if is_metric(name.lower(), measure):
         raise WiretimeError(f"{source}: axis {name}: is a metric's name, whose values would be taken for its places")
+    if name.lower() == "point" or '"' in name:
+        raise WiretimeError(f"{source}: axis {name}: no column of a table can have that name beside the points'")
     labels = [text_of(label) for label, _ in found]
     for label in labels:
         if labels.count(label) > 1:
