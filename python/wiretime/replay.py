@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import wiretime._native as _native
@@ -42,6 +43,8 @@ def look(path: Path, lenient: bool) -> tuple[dict[str, Any], list[str]]:
     option = f"--replay {path}"
     try:
         about = path.stat()
+        if not S_ISREG(about.st_mode):
+            raise WiretimeError(f"{option}: is no regular file, which is read twice")
         found = _summary(path, about.st_size, about.st_mtime_ns)
     except OSError as e:
         raise WiretimeError(f"{option}: {e.strerror or e}") from None
@@ -59,7 +62,7 @@ def look(path: Path, lenient: bool) -> tuple[dict[str, Any], list[str]]:
         warnings.append(f"replay: of {found['cut']} packets only a part was captured; the rest of them is zeros")
     if found["out_of_order"]:
         warnings.append(
-            f"replay: {found['out_of_order']} packets were captured before the one in front; they follow it"
+            f"replay: {found['out_of_order']} packets were captured before one in front; they follow it at once"
         )
     return found, warnings
 

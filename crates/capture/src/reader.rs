@@ -37,6 +37,9 @@ struct Found {
     /// The first packet's time, in ps.
     first: Option<i128>,
     latest: Ps,
+    /// When the latest packet so far was captured, and how many have been captured before such a one.
+    last: Option<i128>,
+    out_of_order: u64,
     cut: u64,
 }
 
@@ -69,6 +72,12 @@ impl Reader {
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.found.cut
+    }
+
+    /// Packets that had been captured before one in front of them.
+    #[must_use]
+    pub fn out_of_order(&self) -> u64 {
+        self.found.out_of_order
     }
 
     /// Bytes of the file so far.
@@ -203,6 +212,9 @@ impl Found {
         }
         if let Some(time) = time {
             let first = *self.first.get_or_insert(time);
+            let last = self.last.map_or(time, |last| last.max(time));
+            self.out_of_order += u64::from(time < last);
+            self.last = Some(last);
             self.latest = Ps((time - first).clamp(0, i128::from(Ps::MAX.0 / 4)) as u64);
         } // else: with the one before it
         self.cut += u64::from(head_length + rest.len() < whole);

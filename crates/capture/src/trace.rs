@@ -23,7 +23,7 @@ pub struct Summary {
     pub longest: u64,
     /// From the first to the latest packet.
     pub span: Ps,
-    /// Packets captured before the one in front of them.
+    /// Packets captured before one in front of them.
     pub out_of_order: u64,
     /// Packets of which only a part was captured.
     pub cut: u64,
@@ -41,7 +41,6 @@ pub fn summary(file: File) -> Summary {
         Ok(reader) => reader,
         Err(problem) => return Summary { problem: Some(problem), ..s },
     };
-    let mut before = Ps::ZERO;
     loop {
         let mut block = Block::default();
         match reader.next(&mut block) {
@@ -64,10 +63,8 @@ pub fn summary(file: File) -> Summary {
         s.packets += 1;
         s.bytes += length;
         s.span = s.span.max(at);
-        s.out_of_order += u64::from(at < before);
-        before = at;
     }
-    s.cut = reader.cut();
+    (s.cut, s.out_of_order) = (reader.cut(), reader.out_of_order());
     s
 }
 

@@ -71,6 +71,13 @@ fn both_byte_orders_and_times() {
 }
 
 #[test]
+fn packets_from_before_the_first_are_told_of() {
+    let list = [1010, 1000, 1001, 1002].map(|s| (s, 0, ethernet(60), 60));
+    let s = summed("early", &pcap(false, 1, &list));
+    assert_eq!((s.packets, s.out_of_order, s.span), (4, 3, Ps::ZERO));
+}
+
+#[test]
 fn link_types() {
     let ip = |version: u8| [vec![version << 4 | 5], vec![0; 39]].concat();
     let one = |link, data: Vec<u8>| {

@@ -462,7 +462,7 @@ pub struct TraceSummary {
     /// From the first packet to the last.
     #[schemars(extend("unit" = "ps"))]
     pub span_ps: Ps,
-    /// Packets that were captured before the one in front of them.
+    /// Packets that were captured before one in front of them.
     pub out_of_order: u64,
     /// Packets of which the file does not hold all.
     pub cut: u64,
