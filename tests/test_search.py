@@ -199,13 +199,16 @@ def test_loss_is_of_what_came_and_not_of_the_rate_where_chance_decides() -> None
     """A trial that refused packets lost them, also where more or fewer came than its rate says."""
     asked = {"rate": "1Gbps", "size": 125, "duration": "1ms"}
 
-    def read(came: int, sent: int, dropped: int) -> search.Trial:
+    def read(came: int, sent: int, dropped: int, chance: bool = True) -> search.Trial:
         r = server(asked, 1e9)
         r["ports"][0]["cohort"] |= {"offered": came, "core_drop": dropped}
+        r["statistics"]["receive"]["frames"] = came
+        r["chance"] = chance
         r["statistics"]["transmit"] = {"bytes": 125 * sent, "frames": sent}
         return search.read(125, 1e9, r)
 
-    assert read(1000, 1000, 1).loss == 0, "constant arrivals, and a backlog from before"
+    assert read(1000, 1000, 1, chance=False).loss == 0, "constant arrivals, and a backlog from before"
+    assert read(700, 1000, 50, chance=False).loss == 0, "the others of the window are still on a long wire"
     assert read(1030, 1010, 10).loss == pytest.approx(20 / 1030), "more came: forwarding more than the rate is no proof"
     assert read(1030, 1030, 10).loss == pytest.approx(10 / 1030), "the backlog from before hides none of it"
     assert read(0, 0, 0).loss == 1, "a window between two bursts"

@@ -140,6 +140,7 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
     def on_trial(result: dict[str, Any]) -> Asked | None:
         nonlocal woken
         result["role"] = checked.command.role
+        result["chance"] = base["arrivals"]["kind"] != "constant"
         try:
             asked = dict(aged.send(result) if woken else next(aged))
         except StopIteration:

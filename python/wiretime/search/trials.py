@@ -28,8 +28,6 @@ CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
 MIXED, STEADY, SAME, WAITS_MAX = 0.01, 0.001, 20, 50
 # Answers that a window may miss, since those to its last requests come later.
 UNANSWERED = 0.005
-# Packets by which a window of constant arrivals may have more or fewer than the rate says: one at each end.
-EVEN = 2
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
@@ -144,12 +142,13 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
     counts = {key: sum(port["cohort"][key] for port in result["ports"]) for key in CLASSES}
     thrown = counts["host_drop"] > 0
     arrivals = ports * rate / 8 / size
-    came = sum(port["cohort"]["offered"] for port in result["ports"])
+    offered, lost = float(rate), 0.0
     # Arrivals by chance, or in bursts, are more or fewer in a window than the rate has. Whether they keep coming faster
-    # than they are taken a backlog from before does not tell, so that all that was lost counts.
-    even = came == 0 or abs(came - arrivals * seconds) <= EVEN * ports
-    offered = rate if even else came * size * 8 / seconds / ports
-    lost = 0.0 if even else sum(counts.values()) / came
+    # than they are taken a backlog from before does not tell, so that all that was lost counts. (Of the cohort those
+    # that have come by the end: a long wire has the others. What came in the window are others as well.)
+    if result.get("chance") and (came := s["receive"]["frames"]):
+        offered = came * size * 8 / seconds / ports
+        lost = sum(counts.values()) / max(sum(port["cohort"]["offered"] for port in result["ports"]), 1)
     unanswered = 1 - forwarded / offered if role == ANSWERS else 0.0
     if unanswered > UNANSWERED and not refused:
         loss, concluded = unanswered, "the program drops"
