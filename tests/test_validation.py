@@ -8,6 +8,7 @@ import itertools
 import json
 import statistics
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import wiretime
 from rich.console import Console
-from wiretime import _native, advise
+from wiretime import _native, advise, paths
 from wiretime.errors import WiretimeError
 from wiretime.estimates import Places
 from wiretime.micro import hardware as micro
@@ -199,6 +200,17 @@ def test_no_published_row_disappears() -> None:
     """A row that is to go is taken out of the list by hand, and the commit says why."""
     listed = PUBLISHED.read_text().splitlines()
     assert sorted(listed) == sorted(compared())
+
+
+def test_the_published_pages_have_every_row() -> None:
+    """Each once, beside others of its name: what is put together of two runs could lose one."""
+    pages: Counter[tuple[str, str, str]] = Counter()
+    for line in (paths.REPOSITORY / "docs/validation/rows.md").read_text().splitlines():
+        if line.startswith("| "):
+            figure, what, _, published, *_ = (cell.strip() for cell in line.strip("|").split(" | "))
+            pages[figure, what, published] += 1
+    due = Counter((c.figure, c.what.replace("|", "\\|"), show.published(c)) for c in claims.load())
+    assert due - pages == Counter()
 
 
 def test_a_published_value_counts_once() -> None:
