@@ -71,7 +71,7 @@ def _combinations(r: Request, app: apps.App) -> None:
             "not with iperf3, whose client has its own (--iperf)",
         ),
     ]
-    for name in ("rate", "duration", "warm_up", "think", "timeout", "speed"):
+    for name in ("rate", "duration", "warm_up", "think", "timeout"):
         if getattr(r, name) == "":
             raise WiretimeError(f"{option_of(name)}: is empty")
     for applies, fields, why in rules:

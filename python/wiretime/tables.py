@@ -16,7 +16,6 @@ def of_numbers(title: str, *columns: str) -> Table:
     table = plain(title)
     for i, column in enumerate(columns):
         # Names and explanations give way, numbers do not.
-        table.add_column(
-            column, **({"justify": "left"} if i in (0, len(columns) - 1) else {"justify": "right", "no_wrap": True})
-        )
+        number = 0 < i < len(columns) - 1
+        table.add_column(column, justify="right" if number else "left", no_wrap=number)
     return table
