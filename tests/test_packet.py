@@ -54,6 +54,24 @@ def test_a_connectx_has_models(nic: str, tmp_path: Path) -> None:
     assert all(0 < d["tx_doorbells"] < d["posted"] and d["burst_packets"] > 0 for d in driver)
 
 
+# Loads at which cores find nothing most of the time, or now and then; queues that share a core.
+IDLE = {
+    "light": ("testpmd", "--nic", "82599", "--packet-size", "512", "--rate", "1Gbps"),
+    "poisson": ("l3fwd", "--nic", "8254x", "--rate", "3Gbps", "--arrivals", "poisson", "--interval", "50us"),
+    "bursts": ("l3fwd", "--nic", "connectx-6dx", "--packet-size", "256", "--rate", "3Gbps", "--arrivals", "on-off:10us"),
+    "queues": ("testpmd", "--nic", "82599", "--cores", "1", "--queues", "4", "--packet-size", "64", "--rate", "2Gbps"),
+    "cores": ("testpmd", "--nic", "connectx-6dx", "--cores", "4", "--queues", "4", "--rate", "1Gbps"),
+    "ports": ("touchfwd", "--nic", "82599", "--ports", "2", "--rate", "2Gbps"),
+    "sends": ("testpmd", "--nic", "82599", "--app-args=--forward-mode=txonly"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_rounds_that_find_nothing_are_taken_at_once_and_leave_the_same_bytes(name: str, tmp_path: Path) -> None:
+    args = (*IDLE[name], *PACKET, "--duration", "200us")
+    assert balanced(tmp_path / "a", *args) == balanced(tmp_path / "b", *args, "--every-turn")
+
+
 def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> None:
     args = ("testpmd", *WIRE, "--queues", "8", "--packet-size", "256", "--rate", "20Gbps", "--duration", "300us")
     first, second = balanced(tmp_path / "a", *args), balanced(tmp_path / "b", *args)

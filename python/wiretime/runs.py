@@ -150,7 +150,7 @@ def _model(r: Request, app: apps.App, platform: Mapping[str, Any], longest: int)
         _refuse_rate(r, platform)
         return None
     usual = Request()
-    for field in (*OF_A_GUEST, "boot", "every_turn"):
+    for field in (*OF_A_GUEST, "boot"):
         if getattr(r, field) != getattr(usual, field):
             raise WiretimeError(f"{option_of(field)}: of a guest, which --engine packet has none of")
     model = software.with_buffers(software.of(app.name, platform, r.model), app.name, longest)
@@ -339,7 +339,7 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
     # A second host is told apart by where its memory lies, too.
     checks = [c for c in (checked, checked.other) if c is not None]
     if checked.model is not None:
-        return _modelled(checked, progress, options)
+        return _modelled(r, checked, progress, options)
     guests = [guest(c.app, c.platform, c.command, with_symbols=c.settings["profile"]) for c in checks]
     guests = [replace(g, texts={**g.texts, "layout": _layout(r.seed + n)}) for n, g in enumerate(guests)]
     began = time.monotonic()
@@ -355,12 +355,13 @@ def execute(r: Request, progress: vm.Progress | None = None, **options: Any) -> 
                 boot.release()
 
 
-def _modelled(c: Checked, progress: vm.Progress | None, options: dict[str, Any]) -> Execution:
+def _modelled(r: Request, c: Checked, progress: vm.Progress | None, options: dict[str, Any]) -> Execution:
     """Run software that is a model."""
     assert c.model is not None
     began = time.monotonic()
     trials = options.get("on_trial") is not None
-    machine = software.Machine(c.platform, c.settings, c.model, trials=trials, capture=options.pop("capture", None))
+    capture = options.pop("capture", None)
+    machine = software.Machine(c.platform, c.settings, c.model, trials=trials, capture=capture, every_turn=r.every_turn)
     outcome = machine.run(progress, **options)
     done = _result(c, None, outcome, Took(began, 0.0, "none"))
     done.result["warnings"] = [*software.warnings(c.model, c.platform), *done.result["warnings"]]

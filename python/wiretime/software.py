@@ -236,9 +236,11 @@ class Machine:
         *,
         trials: bool = False,
         capture: Path | None = None,
+        every_turn: bool = False,
     ):
         """Nothing starts yet."""
-        self.config = json.dumps({"platform": platform, "run": dict(run), "model": dict(model)})
+        config = {"platform": platform, "run": dict(run), "model": dict(model), "every_turn": every_turn}
+        self.config = json.dumps(config)
         self.trials = trials
         self.capture = capture
 

@@ -131,8 +131,11 @@ pub struct Experiment {
     begin: Ps,
     /// When the traffic stopped, or the program was asked to.
     stopped: Ps,
-    /// What had become of packets when one moved last since then, and when.
+    /// What had become of packets when one moved last since then, and when; the ledger's count of moves at the last look.
     moved: (Counts, Ps),
+    moves: u64,
+    /// No device had anything under way at the last tick.
+    idle: bool,
     /// Packets of the measurement whose fate was not known when they were followed no longer.
     pub(crate) followed_no_longer: u64,
     /// The capture of the wire, where one is wanted.
@@ -166,6 +169,8 @@ impl Experiment {
             begin: Ps::ZERO,
             stopped: Ps::ZERO,
             moved: (Counts::default(), Ps::ZERO),
+            moves: 0,
+            idle: false,
             followed_no_longer: 0,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
@@ -255,11 +260,15 @@ impl Experiment {
         {
             let nics = d.machine.nics.nics();
             idle &= nics.slots.iter().all(|s| s.nic.idle());
-            let packets = nics.books.ledger.all(Which::Total);
-            if packets != self.moved.0 {
-                self.moved = (packets, t);
+            let ledger = &nics.books.ledger;
+            if std::mem::replace(&mut self.moves, ledger.moves_so_far()) != ledger.moves_so_far() {
+                let packets = ledger.all(Which::Total);
+                if packets != self.moved.0 {
+                    self.moved = (packets, t);
+                }
             }
         }
+        self.idle = idle;
         // A program that sends by itself goes on until it is told to stop.
         if !idle && self.settings.role != Role::Sends && t < self.moved.1 + PATIENCE {
             self.begin = t;
@@ -369,11 +378,20 @@ impl Experiment {
 
     /// Before what time no tick decides anything, whatever their number, as long as no device acts and no program reports.
     pub fn quiet_until(&self) -> Ps {
+        if self.stage == Stage::Draining && self.idle {
+            return self.begin + SETTLE;
+        }
         let quiet = self.stage == Stage::Traffic && self.end.is_none() && matches!(self.outside, Outside::Nothing);
         if !quiet || self.settings.trace_length.ps() > Ps::ZERO {
             return Ps::ZERO;
         }
         self.boundary().unwrap_or(Ps::MAX).min(self.next_sample())
+    }
+
+    /// Whether what devices do decides something, too: a trace that comes to its end, or what is still under way.
+    #[must_use]
+    pub fn devices_decide(&self) -> bool {
+        self.settings.until_end || self.stage != Stage::Traffic
     }
 
     /// When the next points of the time series, and of the fill of rings, are due.

@@ -155,7 +155,8 @@ pub struct Machine<H> {
     /// When the next DMA write becomes visible, to anybody and to each core, or earlier.
     next_write: Ps,
     next_of: Vec<Ps>,
-    /// DMA writes that became visible in lines that a core watches.
+    /// DMA writes that became visible, and those in lines that a core watches.
+    applied: u64,
     intrusions: u64,
     /// What has become visible just now: what for, address and length.
     seen: Vec<(Purpose, (u64, u64))>,
@@ -198,6 +199,7 @@ impl<H: Hold> Machine<H> {
             placed: false,
             next_write: Ps::MAX,
             next_of: vec![Ps::MAX; cores],
+            applied: 0,
             intrusions: 0,
             seen: Vec::with_capacity(4096),
             forget_every: FORGET_EVERY,

@@ -28,6 +28,9 @@ struct Config {
     platform: Platform,
     run: RunSettings,
     model: CostModel,
+    /// Rounds that find nothing are done one by one.
+    #[serde(default)]
+    every_turn: bool,
 }
 
 /// The program under test: it runs from the start, and stops when it is told to.
@@ -55,6 +58,10 @@ impl Program for Modelled {
 }
 
 const PAGE: u64 = 4096;
+/// Windows without cores before it is looked again whether somebody listens, and what is over is forgotten.
+const AT_ONCE: u32 = 256;
+/// How far nothing may happen at once.
+const FARTHEST: Ps = Ps::from_ms(10);
 
 /// Buffers of a core's pool for each queue pair: both rings full, and some on their way, those of packets that wait among them.
 fn buffers(model: &CostModel, longest: u32) -> u32 {
@@ -101,6 +108,8 @@ struct PacketRun {
     host: Host,
     memory: HostMemory,
     model: CostModel,
+    /// Rounds that find nothing are taken at once.
+    repeats: bool,
     cores: Vec<PollCore>,
     experiment: Experiment,
     program: Modelled,
@@ -173,6 +182,7 @@ impl PacketRun {
             host,
             memory,
             model,
+            repeats: !c.every_turn,
             cores: all,
             experiment,
             program: Modelled::default(),
@@ -194,6 +204,33 @@ impl PacketRun {
         with(&mut self.experiment, &mut driven)
     }
 
+    /// Devices go on, window by window, for as long as all cores find nothing and nobody decides anything; returns the end of
+    /// the window in which that may be over.
+    fn windows_without_cores(&mut self, mut end: Ps, quantum: Ps) -> Ps {
+        let until = self.experiment.quiet_until();
+        if !self.repeats || end >= until || !self.cores.iter().all(|core| core.finds_nothing(&self.host)) {
+            return end;
+        }
+        let first = end / quantum;
+        for _ in 0..AT_ONCE {
+            if end >= until || self.host.next_write() < end {
+                break;
+            }
+            let (next, quiet) = ((end / quantum + 1) * quantum, self.host.quiet_until());
+            if quiet < next && self.experiment.devices_decide() {
+                break;
+            }
+            // To the window in which a device acts or has written something, or to the first that begins when something is decided.
+            let until = until.saturating_add(quantum - Ps(1));
+            let farthest = quiet.min(self.host.next_write()).min(until).min(next.saturating_add(FARTHEST));
+            end = (farthest / quantum * quantum).max(next);
+            self.host.advance(end, false);
+        }
+        let windows = end / quantum - first;
+        self.experiment.set_ticks(self.experiment.ticks().wrapping_add(windows as u32));
+        end
+    }
+
     /// To the end: the last message.
     fn run(&mut self, channel: &mut Channel) -> Value {
         for core in &mut self.cores {
@@ -204,6 +241,7 @@ impl PacketRun {
         loop {
             // Devices first: before the window's end nothing reaches them that cores do in it. Then cores in order of time.
             self.host.advance(end, false);
+            end = self.windows_without_cores(end, quantum);
             // A program that sends by itself stops when the measurement is over.
             let over = self.model.policy.program == Mode::Send && self.experiment.draining();
             while let Some((t, i)) = self.cores.iter().enumerate().map(|(i, c)| (c.cpu.time(), i)).min() {
@@ -213,8 +251,10 @@ impl PacketRun {
                 self.host.apply_writes(t);
                 let core = &mut self.cores[i];
                 core.step(&mut self.host, &self.memory, &self.model);
-                let unchanged = self.host.next_write().min(end);
-                core.skip_to(unchanged, &mut self.host, &self.model.policy);
+                if self.repeats {
+                    let unchanged = self.host.next_write().min(end);
+                    core.skip_to(unchanged, &mut self.host, &self.model.policy);
+                }
             }
             for core in &self.cores {
                 self.host.cores[core.cpu.index].busy_until(core.cpu.time());

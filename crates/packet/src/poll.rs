@@ -45,6 +45,8 @@ struct Idle {
     began: u64,
     round: u64,
     before: u64,
+    /// How many writes of devices were visible when the last whole round began, and when this one did.
+    writes: [u64; 2],
     /// What the core's caches had counted at its end, and in it.
     counts: PrivateStats,
     counted: PrivateStats,
@@ -249,22 +251,37 @@ impl PollCore {
         if *next == 0 {
             (idle.before, idle.round) = (idle.round, cpu.now() - idle.began);
             idle.began = cpu.now();
+            idle.writes = [idle.writes[1], host.writes_applied()];
             let counted = host.memory.private_stats(cpu.index);
             idle.counted = counted.since(&idle.counts);
             idle.counts.clone_from(counted);
         }
     }
 
-    /// Nothing that it looks at changes before `t`: rounds like the last two, which took as long and found nothing, are taken
-    /// at once, those that end before.
+    /// Whether the last two rounds took as long and found nothing, the last one with all that devices have written so far: what
+    /// comes for a queue behind the look at it waits for the next round.
+    fn repeats(&self, host: &Host) -> bool {
+        let idle = &self.idle;
+        idle.turns >= 2 * self.lanes.len()
+            && idle.round != 0
+            && idle.round == idle.before
+            && idle.writes[0] == host.writes_applied()
+    }
+
+    /// Whether it does nothing that a device sees before something else is written: it looks, has found nothing, and no packets
+    /// wait to be sent.
+    #[must_use]
+    pub fn finds_nothing(&self, host: &Host) -> bool {
+        let looks = matches!(self.phase, Phase::Look | Phase::Receive(0));
+        looks && self.repeats(host) && self.lanes.iter().all(|lane| lane.packets == 0)
+    }
+
+    /// Nothing that it looks at changes before `t`: rounds like the last two are taken at once, those that end before.
     pub fn skip_to(&mut self, t: Ps, host: &mut Host, policy: &Policy) {
-        let Self { cpu, lanes, next, phase, idle, .. } = self;
-        if *next != 0 || *phase != Phase::Look || idle.turns < 2 * lanes.len() || idle.round == 0 {
+        if self.next != 0 || self.phase != Phase::Look || !self.repeats(host) {
             return;
         }
-        if idle.round != idle.before {
-            return;
-        }
+        let Self { cpu, lanes, idle, .. } = self;
         let drains = lanes.iter().map(|lane| lane.drains(policy)).min().unwrap_or(Ps::MAX);
         let count = cpu.rounds_before(t.min(drains), idle.round);
         if count > 0 {

@@ -58,6 +58,7 @@ impl<H: Hold> Machine<H> {
             }
             next_write = next_write.min(writes.next_time());
             next_of = next_of.min(writes.next_time_of(|stream| may(&self.memory, stream)));
+            self.applied += count;
             if count > 0 {
                 self.lateness.note(count, total, t - before);
             }
@@ -79,6 +80,12 @@ impl<H: Hold> Machine<H> {
     #[must_use]
     pub fn next_write_of(&self, index: usize) -> Ps {
         self.next_of[index]
+    }
+
+    /// How many DMA writes have become visible so far.
+    #[must_use]
+    pub fn writes_applied(&self) -> u64 {
+        self.applied
     }
 
     /// Whether DMA writes are not yet visible.

@@ -20,9 +20,11 @@ impl Toeplitz {
         // The 32 bits of the key from bit n on.
         let window = |n: usize| (0..32).fold(0u32, |w, i| w << 1 | bit(n + i));
         let table = |byte: usize| {
+            let windows: [u32; 8] = std::array::from_fn(|b| window(byte * 8 + 7 - b));
             let mut t = [0u32; 256];
-            for (value, entry) in t.iter_mut().enumerate() {
-                *entry = (0..8).filter(|b| value >> (7 - b) & 1 != 0).fold(0, |h, b| h ^ window(byte * 8 + b));
+            // The lowest bit, and what the rest has.
+            for value in 1..256usize {
+                t[value] = t[value & (value - 1)] ^ windows[value.trailing_zeros() as usize];
             }
             t
         };

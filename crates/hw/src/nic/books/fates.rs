@@ -169,6 +169,8 @@ pub(super) struct Book {
     pub load: Watched,
     /// What has been consumed and is never sent has been dropped.
     pub unsent_is_dropped: bool,
+    /// How often a packet came or moved.
+    pub moves: u64,
 }
 
 /// So many packets later one that has not moved lingers; nobody sends a packet any more whose buffer was posted again.
@@ -184,6 +186,7 @@ impl Book {
             cohort: Watched::new(0..0, queues),
             load: Watched::new(0..0, queues),
             unsent_is_dropped: false,
+            moves: 0,
         }
     }
 
@@ -196,6 +199,7 @@ impl Book {
     pub fn offer(&mut self) -> u64 {
         let number = self.base + self.records.len() as u64;
         let r = Record { fate: Fate::Offered, by: 0, queue: 0 };
+        self.moves += 1;
         self.records.push_back(r);
         for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
             watched.add(number, r);
@@ -219,6 +223,7 @@ impl Book {
             None => self.lingering.get_mut(&number),
         };
         let Some(r) = found else { return };
+        self.moves += 1;
         let before = *r;
         change(r);
         let after = *r;

@@ -365,6 +365,12 @@ impl Ledger {
         Counts::from_fates(&n)
     }
 
+    /// How often any packet came or moved: where this has not changed, no count has.
+    #[must_use]
+    pub fn moves_so_far(&self) -> u64 {
+        self.books.iter().map(|b| b.moves).sum()
+    }
+
     /// Whether the program is a forwarder.
     #[must_use]
     pub fn forwards(&self) -> bool {
