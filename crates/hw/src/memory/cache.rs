@@ -96,6 +96,19 @@ fn mark(line: u64) -> u8 {
     spread(line, u8::BITS) as u8 | 1
 }
 
+/// What using the way of a leaf does to its set's tree: the bits on the path to it turn away, others stay. A set bit points
+/// right.
+fn points_away(leaf: usize) -> (u64, u64) {
+    let (mut stay, mut point, mut node) = (u64::MAX, 0, leaf);
+    while node > 1 {
+        let left = node & 1 == 0;
+        node >>= 1;
+        stay &= !(1 << node);
+        point |= u64::from(left) << node;
+    }
+    (stay, point)
+}
+
 fn sets_of(size: u64, ways: u32) -> u64 {
     (size / (super::LINE * u64::from(ways))).max(1)
 }
@@ -118,8 +131,9 @@ pub struct Cache<T> {
     /// Words of marks a set.
     words: usize,
     lines: Vec<Line<T>>,
-    /// Tree pseudo-LRU: one bit a node, by set.
+    /// Tree pseudo-LRU: one bit a node, by set; by way, the bits that stay when it is used, and those that are set.
     trees: Vec<u64>,
+    away: Vec<(u64, u64)>,
     sets: Sets,
     ways: usize,
     policy: Replacement,
@@ -145,12 +159,14 @@ impl<T: Time> Cache<T> {
         let total = sets as usize * ways;
         let words = ways.div_ceil(MARKS);
         let trees = if policy == Replacement::PseudoLru { sets as usize } else { 0 };
+        let leaves = ways.next_power_of_two();
         Self {
             tags: vec![0; total],
             marks: vec![0; sets as usize * words],
             words,
             lines: vec![Line::default(); total],
             trees: vec![0; trees],
+            away: (0..ways).map(|way| points_away(leaves + way)).collect(),
             sets: which,
             ways,
             policy,
@@ -168,21 +184,17 @@ impl<T: Time> Cache<T> {
         }
     }
 
-    #[inline]
-    fn base(&self, line: u64) -> usize {
-        self.set(line) * self.ways
-    }
-
     /// Where `line` is. Counts as a use.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<usize> {
-        let at = self.find(line)?;
-        self.used(at, false);
+        let set = self.set(line);
+        let at = self.find_in(set, line)?;
+        self.used(set, at, false);
         Some(at)
     }
 
     #[inline]
-    fn used(&mut self, at: usize, inserted: bool) {
+    fn used(&mut self, set: usize, at: usize, inserted: bool) {
         match self.policy {
             Replacement::Lru => {
                 // 32 bits of use order wrap after 4e9 touches: one wrong victim a set then, deterministic.
@@ -191,7 +203,10 @@ impl<T: Time> Cache<T> {
             }
             Replacement::Random => {}
             Replacement::Rrip => self.lines[at].used = if inserted { RRIP_LONG } else { 0 },
-            Replacement::PseudoLru => self.point_away(at),
+            Replacement::PseudoLru => {
+                let (stay, point) = self.away[at - set * self.ways];
+                self.trees[set] = self.trees[set] & stay | point;
+            }
         }
     }
 
@@ -205,23 +220,14 @@ impl<T: Time> Cache<T> {
         self.clock = self.clock.wrapping_add(uses);
     }
 
-    /// Turns the tree's bits on the path to a way away from it.
-    fn point_away(&mut self, at: usize) {
-        let (set, way) = (at / self.ways, at % self.ways);
-        let leaves = self.ways.next_power_of_two();
-        let mut node = leaves + way;
-        while node > 1 {
-            let right = node & 1;
-            node >>= 1;
-            // A set bit points right.
-            self.trees[set] = self.trees[set] & !(1 << node) | u64::from(right == 0) << node;
-        }
-    }
-
     /// Where `line` is, without using it.
     #[inline]
     pub fn find(&self, line: u64) -> Option<usize> {
-        let set = self.set(line);
+        self.find_in(self.set(line), line)
+    }
+
+    #[inline]
+    fn find_in(&self, set: usize, line: u64) -> Option<usize> {
         let line = line_at(line);
         let (base, wanted) = (set * self.ways, u64::from(mark(line)) * ONES);
         for (i, word) in self.marks[set * self.words..][..self.words].iter().enumerate() {
@@ -283,26 +289,35 @@ impl<T: Time> Cache<T> {
         state: u8,
         ways: usize,
     ) -> Option<Victim> {
-        let base = self.base(line);
+        let set = self.set(line);
         let limit = if ways == 0 { self.ways } else { ways.min(self.ways) };
-        let free = self.tags[base..base + limit].iter().position(|&tag| tag == 0);
-        let at = base + free.unwrap_or_else(|| self.victim(base, limit));
+        let free = self.free(set).filter(|&way| way < limit);
+        let at = set * self.ways + free.unwrap_or_else(|| self.victim(set, limit));
         let (tag, old) = (self.tags[at], self.lines[at]);
         self.put(line, at, true);
         let took = if ready > asked { (ready - asked).short() } else { 0 };
         self.lines[at] = Line { ready, took, used: 0, state, level: level as u8 };
-        self.used(at, true);
+        self.used(set, at, true);
         (tag != 0).then(|| Victim { line: tag - 1, state: old.state })
     }
 
-    /// The way that has to go, among the first `limit` of the set at `base`, all taken.
-    fn victim(&mut self, base: usize, limit: usize) -> usize {
-        let set = &mut self.lines[base..base + limit];
+    /// The first way of a set that holds nothing, or one beyond its ways.
+    fn free(&self, set: usize) -> Option<usize> {
+        self.marks[set * self.words..][..self.words].iter().enumerate().find_map(|(i, word)| {
+            // The lowest of these bits is that of the first byte that is 0.
+            let none = word.wrapping_sub(ONES) & !word & TOPS;
+            (none != 0).then(|| i * MARKS + none.trailing_zeros() as usize / 8)
+        })
+    }
+
+    /// The way that has to go, among the first `limit` of a set, all taken.
+    fn victim(&mut self, set: usize, limit: usize) -> usize {
+        let lines = &mut self.lines[set * self.ways..][..limit];
         match self.policy {
             Replacement::Lru => {
                 let clock = self.clock;
                 // The first of the oldest.
-                (0..limit).rev().max_by_key(|&way| clock.wrapping_sub(set[way].used)).unwrap_or(0)
+                (0..limit).rev().max_by_key(|&way| clock.wrapping_sub(lines[way].used)).unwrap_or(0)
             }
             Replacement::Random => {
                 // xorshift64 (Marsaglia 2003)
@@ -312,12 +327,12 @@ impl<T: Time> Cache<T> {
                 (self.random % limit as u64) as usize
             }
             Replacement::Rrip => {
-                let oldest = set.iter().map(|l| l.used).max().unwrap_or(0);
-                set.iter_mut().for_each(|l| l.used += RRIP_DISTANT.saturating_sub(oldest));
-                set.iter().position(|l| l.used >= RRIP_DISTANT).unwrap_or(0)
+                let oldest = lines.iter().map(|l| l.used).max().unwrap_or(0);
+                lines.iter_mut().for_each(|l| l.used += RRIP_DISTANT.saturating_sub(oldest));
+                lines.iter().position(|l| l.used >= RRIP_DISTANT).unwrap_or(0)
             }
             Replacement::PseudoLru => {
-                let tree = self.trees[base / self.ways];
+                let tree = self.trees[set];
                 let leaves = self.ways.next_power_of_two();
                 let mut node = 1;
                 while node < leaves {
