@@ -263,7 +263,7 @@ def test_a_state_serves_other_platforms_loads_and_trials(tmp_path: Path) -> None
         assert origin == "kept", name
         booted, _ = run(tmp_path / f"{name}-booted", "testpmd", *QUIET, *SHORT, *args, "--boot")
         assert second == booted, name
-    search = ("msb", "testpmd", *QUIET, "--packet-sizes", "64")
+    search = ("msb", "testpmd", *QUIET, "--packet-sizes", "64", "--trial-length", "0.25")
     found = [wiretime(*search, *more) for more in ((), ("--boot",))]
     assert found[0].returncode == 0 and found[0].stdout == found[1].stdout, found[0].stderr
 

@@ -413,7 +413,7 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
 
 def test_msb_is_the_same_from_longer_trials_and_other_boots() -> None:
     both = search.msb(runs.Request(), [64, 1518], 0.01, quiet)
-    longer = search.msb(runs.Request(), [64], 0.01, quiet, 4.0)
+    longer = search.msb(runs.Request(), [64], 0.01, quiet, 2.0)
     assert both[0].best and both[1].best and longer[0].best
     assert longer[0].best.offered == pytest.approx(both[0].best.offered, rel=0.01)
     assert "CoreDrop" in both[0].bound.classes if both[0].bound else False
