@@ -58,7 +58,7 @@ def test_a_connectx_has_models(nic: str, tmp_path: Path) -> None:
 IDLE = {
     "light": ("testpmd", "--nic", "82599", "--packet-size", "512", "--rate", "1Gbps"),
     "poisson": ("l3fwd", "--nic", "8254x", "--rate", "3Gbps", "--arrivals", "poisson", "--interval", "50us"),
-    "bursts": ("l3fwd", "--nic", "connectx-6dx", "--packet-size", "256", "--rate", "3Gbps", "--arrivals", "on-off:10us"),
+    "bursts": ("l3fwd", "--nic", "connectx-6dx", "--packet-size", "256", "--rate", "3Gbps", "--arrivals", "on-off:9us"),
     "queues": ("testpmd", "--nic", "82599", "--cores", "1", "--queues", "4", "--packet-size", "64", "--rate", "2Gbps"),
     "cores": ("testpmd", "--nic", "connectx-6dx", "--cores", "4", "--queues", "4", "--rate", "1Gbps"),
     "ports": ("touchfwd", "--nic", "82599", "--ports", "2", "--rate", "2Gbps"),

@@ -46,7 +46,7 @@ def test_versions_in_documents_are_the_locked_ones() -> None:
     for page in [paths.REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
         text = page.read_text()
         found = re.findall(release, text)
-        # The QDMA's report has a release of its own, and so have Grace's; the page of all rows shows theirs and the rates'.
+        # The QDMA's report has a release of its own, and so has Grace's; all rows are on one page.
         own = {"qdma.md": {"22.11"}, "forwarding.md": rates, "grace.md": {"24.11.0"}, "rows.md": {*rates, "24.11.0"}}
         theirs = published | own.get(page.name, set())
         assert set(found) - theirs <= {locked["dpdk"]}, (page, found)
