@@ -63,12 +63,22 @@ IDLE = {
     "cores": ("testpmd", "--nic", "connectx-6dx", "--cores", "4", "--queues", "4", "--rate", "1Gbps"),
     "ports": ("touchfwd", "--nic", "82599", "--ports", "2", "--rate", "2Gbps"),
     "sends": ("testpmd", "--nic", "82599", "--app-args=--forward-mode=txonly"),
+    # What devices read there is shared by its owner, which counts.
+    "shared": ("testpmd", "--platform", "gem5-n1-paper", "--packet-size", "512", "--rate", "1Gbps"),
+    "receives": ("testpmd", "--nic", "82599", "--rate", "1Gbps", "--app-args=--forward-mode=rxonly"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", IDLE)
 def test_rounds_that_find_nothing_are_taken_at_once_and_leave_the_same_bytes(name: str, tmp_path: Path) -> None:
     args = (*IDLE[name], *PACKET, "--duration", "200us")
+    assert balanced(tmp_path / "a", *args) == balanced(tmp_path / "b", *args, "--every-turn")
+
+
+def test_a_trace_ends_when_it_does_however_much_of_it_is_idle(tmp_path: Path) -> None:
+    packets = [(us * 1000, udp(n, 100)) for n, us in enumerate((0, 1, 40, 41, 900, 2500))]
+    trace = pcap(tmp_path / "some.pcap", packets)
+    args = ("testpmd", "--nic", "82599", *PACKET, "--replay", str(trace))
     assert balanced(tmp_path / "a", *args) == balanced(tmp_path / "b", *args, "--every-turn")
 
 

@@ -11,6 +11,9 @@ use wiretime_hw::wire::{Block, FCS, FRAME_MAX};
 /// Read at a time; a block of a file that is longer than the most is damage.
 const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 1 << 24;
+/// What a section of a pcapng begins with, and the bytes of a block without content: its kind, and its length twice.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const BLOCK_LEAST: u32 = 12;
 /// Longest frame that we send, without FCS.
 const LONGEST: usize = (FRAME_MAX - FCS) as usize;
 
@@ -32,6 +35,8 @@ pub struct Reader {
 /// What the file has shown so far.
 #[derive(Default)]
 struct Found {
+    /// Inside a section of a pcapng: whether its numbers are big-endian.
+    big_endian: Option<bool>,
     interfaces: Vec<Interface>,
     packets: u64,
     /// The first packet's time, in ps.
@@ -103,6 +108,10 @@ impl Reader {
     }
 
     fn step(&mut self, block: &mut Block) -> Result<Got, Damage> {
+        if self.found.too_short(self.reader.data()) {
+            self.found.packets += 1;
+            return Err(Damage::Length);
+        }
         let before = self.reader.data().len();
         let (consumed, got) = match self.reader.next() {
             Ok((consumed, found)) => (consumed, self.found.take(&found, block)),
@@ -145,6 +154,16 @@ impl Interface {
 }
 
 impl Found {
+    /// Whether a block says that it is shorter than what each begins and ends with, which the parser does not look at in some.
+    fn too_short(&self, data: &[u8]) -> bool {
+        let (Some(big_endian), Some(length)) = (self.big_endian, data.get(4..8).and_then(|b| b.try_into().ok())) else {
+            return false;
+        };
+        let length = if big_endian { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) };
+        // A section's own header says in what order its bytes are.
+        data[..4] != SECTION && length < BLOCK_LEAST
+    }
+
     fn take(&mut self, found: &PcapBlockOwned<'_>, block: &mut Block) -> Result<Got, Damage> {
         match found {
             PcapBlockOwned::LegacyHeader(h) => self.header(h)?,
@@ -152,7 +171,10 @@ impl Found {
                 let time = self.interfaces.first().map(|i| i.time(p.ts_sec.into(), p.ts_usec.into()));
                 return self.packet(0, time, (p.data, p.origlen as usize), block);
             }
-            PcapBlockOwned::NG(Ng::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Ng::SectionHeader(section)) => {
+                self.big_endian = Some(section.big_endian());
+                self.interfaces.clear();
+            }
             PcapBlockOwned::NG(Ng::InterfaceDescription(i)) => self.interface(i)?,
             PcapBlockOwned::NG(Ng::EnhancedPacket(p)) => {
                 let stamp = u128::from(p.ts_high) << 32 | u128::from(p.ts_low);

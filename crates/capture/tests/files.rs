@@ -133,6 +133,20 @@ fn truncated_files() {
     );
 }
 
+/// A block that is shorter than its own frame, of a kind whose parser does not look: found by fuzzing.
+#[test]
+fn a_block_of_a_pcapng_without_room_for_its_own_length_is_damage() {
+    for order in [u32::to_le_bytes, u32::to_be_bytes] {
+        let words = |w: &[u32]| w.iter().flat_map(|w| order(*w)).collect::<Vec<u8>>();
+        let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28];
+        for length in [0, 4, 8, 11] {
+            let file = [words(&section), words(&[0x8000_0001, length, 0, length, 0, 0])].concat();
+            let problem = packets(file).expect_err("damage");
+            assert_eq!(problem, "packet 1 at byte 28: its length is impossible: the file is damaged");
+        }
+    }
+}
+
 /// What we write is what we read, to the nanosecond.
 #[test]
 fn our_own_files() {

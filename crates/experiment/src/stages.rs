@@ -378,10 +378,13 @@ impl Experiment {
 
     /// Before what time no tick decides anything, whatever their number, as long as no device acts and no program reports.
     pub fn quiet_until(&self) -> Ps {
+        if !matches!(self.outside, Outside::Nothing) {
+            return Ps::ZERO;
+        }
         if self.stage == Stage::Draining && self.idle {
             return self.begin + SETTLE;
         }
-        let quiet = self.stage == Stage::Traffic && self.end.is_none() && matches!(self.outside, Outside::Nothing);
+        let quiet = self.stage == Stage::Traffic && self.end.is_none();
         if !quiet || self.settings.trace_length.ps() > Ps::ZERO {
             return Ps::ZERO;
         }

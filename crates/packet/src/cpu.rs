@@ -28,6 +28,8 @@ pub struct Cpu {
     stores: VecDeque<Cycles>,
     buffered: usize,
     device_write: Ps,
+    /// Stores so far, to memory and to devices.
+    written: u64,
 }
 
 impl Cpu {
@@ -42,6 +44,7 @@ impl Cpu {
             stores: VecDeque::with_capacity(buffered),
             buffered,
             device_write: p.io.mmio_write_latency.ps(),
+            written: 0,
         }
     }
 
@@ -101,6 +104,7 @@ impl Cpu {
 
     /// A store.
     pub fn store(&mut self, host: &mut Host, address: u64) {
+        self.written += 1;
         if self.stores.len() >= self.buffered {
             if let Some(first) = self.stores.pop_front() {
                 self.window.wait_until(first);
@@ -108,6 +112,12 @@ impl Cpu {
         }
         let (done, _) = host.memory.store(self.index, address, self.cycle());
         self.stores.push_back(done);
+    }
+
+    /// How often it has stored anything.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
     }
 
     /// What has been loaded decides what happens next: all of it is waited for.
@@ -123,6 +133,7 @@ impl Cpu {
 
     /// A store to a device: it leaves when all that is older has, loads that have not come among it. Work goes on behind it.
     pub fn doorbell(&mut self, host: &mut Host, port: usize, offset: u64, value: impl Into<u64>) {
+        self.written += 1;
         let t = self.clock.at(self.all_older()) + self.device_write;
         let store = Store { place: Place { bar: 0, offset }, value: value.into() };
         host.stores((self.index, port), store, t);

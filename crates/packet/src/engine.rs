@@ -204,20 +204,25 @@ impl PacketRun {
         with(&mut self.experiment, &mut driven)
     }
 
-    /// Devices go on, window by window, for as long as all cores find nothing and nobody decides anything; returns the end of
-    /// the window in which that may be over.
-    fn windows_without_cores(&mut self, mut end: Ps, quantum: Ps) -> Ps {
+    /// Devices go on to the end of a window, and window by window for as long as all cores find nothing and nobody decides
+    /// anything; returns the end of the window in which that may be over.
+    fn advance(&mut self, mut end: Ps, quantum: Ps) -> Ps {
         let until = self.experiment.quiet_until();
-        if !self.repeats || end >= until || !self.cores.iter().all(|core| core.finds_nothing(&self.host)) {
+        let acts = |host: &Host, end: Ps| host.quiet_until() < end || host.writes_pending();
+        let decides = self.experiment.devices_decide() && acts(&self.host, end);
+        self.host.advance(end, false);
+        let skips = self.repeats && !decides && end < until;
+        if !skips || !self.cores.iter().all(|core| core.finds_nothing(&self.host)) {
             return end;
         }
         let first = end / quantum;
         for _ in 0..AT_ONCE {
-            if end >= until || self.host.next_write() < end {
+            // What is visible at its end is so before devices go on.
+            if end >= until || self.host.next_write() <= end {
                 break;
             }
             let (next, quiet) = ((end / quantum + 1) * quantum, self.host.quiet_until());
-            if quiet < next && self.experiment.devices_decide() {
+            if self.experiment.devices_decide() && acts(&self.host, next) {
                 break;
             }
             // To the window in which a device acts or has written something, or to the first that begins when something is decided.
@@ -240,8 +245,7 @@ impl PacketRun {
         let mut end = quantum;
         loop {
             // Devices first: before the window's end nothing reaches them that cores do in it. Then cores in order of time.
-            self.host.advance(end, false);
-            end = self.windows_without_cores(end, quantum);
+            end = self.advance(end, quantum);
             // A program that sends by itself stops when the measurement is over.
             let over = self.model.policy.program == Mode::Send && self.experiment.draining();
             while let Some((t, i)) = self.cores.iter().enumerate().map(|(i, c)| (c.cpu.time(), i)).min() {

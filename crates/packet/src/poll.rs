@@ -47,9 +47,12 @@ struct Idle {
     before: u64,
     /// How many writes of devices were visible when the last whole round began, and when this one did.
     writes: [u64; 2],
-    /// What the core's caches had counted at its end, and in it.
+    /// What the core had stored when its last turn ended.
+    written: u64,
+    /// What the core's caches had counted at its end, in it, and in the one before.
     counts: PrivateStats,
     counted: PrivateStats,
+    counted_before: PrivateStats,
 }
 
 /// A core with its queues: received from each, sent by the same.
@@ -243,7 +246,9 @@ impl PollCore {
         if cpu.now() == *began {
             cpu.spend(1.0); // time passes in every turn
         }
-        if !empty {
+        // One that posts buffers is not like the next.
+        let wrote = std::mem::replace(&mut idle.written, cpu.written()) != cpu.written();
+        if !empty || wrote {
             (idle.began, idle.round, idle.before, idle.turns) = (cpu.now(), 0, 0, 0);
             return;
         }
@@ -253,18 +258,19 @@ impl PollCore {
             idle.began = cpu.now();
             idle.writes = [idle.writes[1], host.writes_applied()];
             let counted = host.memory.private_stats(cpu.index);
-            idle.counted = counted.since(&idle.counts);
+            idle.counted_before = std::mem::replace(&mut idle.counted, counted.since(&idle.counts));
             idle.counts.clone_from(counted);
         }
     }
 
-    /// Whether the last two rounds took as long and found nothing, the last one with all that devices have written so far: what
-    /// comes for a queue behind the look at it waits for the next round.
+    /// Whether the last two rounds took as long, did the same and found nothing, the last one with all that devices have written
+    /// so far: what comes for a queue behind the look at it waits for the next round.
     fn repeats(&self, host: &Host) -> bool {
         let idle = &self.idle;
         idle.turns >= 2 * self.lanes.len()
             && idle.round != 0
             && idle.round == idle.before
+            && idle.counted == idle.counted_before
             && idle.writes[0] == host.writes_applied()
     }
 

@@ -158,15 +158,17 @@ impl<T: Time> Cache<T> {
         let ways = ways as usize;
         let total = sets as usize * ways;
         let words = ways.div_ceil(MARKS);
-        let trees = if policy == Replacement::PseudoLru { sets as usize } else { 0 };
-        let leaves = ways.next_power_of_two();
+        let (trees, leaves) = match policy {
+            Replacement::PseudoLru => (sets as usize, ways.next_power_of_two()),
+            _ => (0, 0),
+        };
         Self {
             tags: vec![0; total],
             marks: vec![0; sets as usize * words],
             words,
             lines: vec![Line::default(); total],
             trees: vec![0; trees],
-            away: (0..ways).map(|way| points_away(leaves + way)).collect(),
+            away: (leaves..leaves + ways).filter(|_| trees > 0).map(points_away).collect(),
             sets: which,
             ways,
             policy,
