@@ -14,7 +14,7 @@ use std::time::Instant;
 use wiretime_base::{Duration, Invalid, Ps};
 use wiretime_hw::core::StageTrace;
 use wiretime_hw::machine::{Hold, Machine, Nics, Slot};
-use wiretime_hw::nic::{Counts, Phase, Which};
+use wiretime_hw::nic::{Phase, Which};
 use wiretime_hw::params::Platform;
 
 /// Where the run is.
@@ -131,9 +131,8 @@ pub struct Experiment {
     begin: Ps,
     /// When the traffic stopped, or the program was asked to.
     stopped: Ps,
-    /// What had become of packets when one moved last since then, and when; the ledger's count of moves at the last look.
-    moved: (Counts, Ps),
-    moves: u64,
+    /// How often packets had moved when one did last since then, and when.
+    moved: (u64, Ps),
     /// No device had anything under way at the last tick.
     idle: bool,
     /// Packets of the measurement whose fate was not known when they were followed no longer.
@@ -168,8 +167,7 @@ impl Experiment {
             clocks: Clocks::default(),
             begin: Ps::ZERO,
             stopped: Ps::ZERO,
-            moved: (Counts::default(), Ps::ZERO),
-            moves: 0,
+            moved: (0, Ps::ZERO),
             idle: false,
             followed_no_longer: 0,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
@@ -260,12 +258,9 @@ impl Experiment {
         {
             let nics = d.machine.nics.nics();
             idle &= nics.slots.iter().all(|s| s.nic.idle());
-            let ledger = &nics.books.ledger;
-            if std::mem::replace(&mut self.moves, ledger.moves_so_far()) != ledger.moves_so_far() {
-                let packets = ledger.all(Which::Total);
-                if packets != self.moved.0 {
-                    self.moved = (packets, t);
-                }
+            let moves = nics.books.ledger.moves_so_far();
+            if moves != self.moved.0 {
+                self.moved = (moves, t);
             }
         }
         self.idle = idle;

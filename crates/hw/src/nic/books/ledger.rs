@@ -365,7 +365,7 @@ impl Ledger {
         Counts::from_fates(&n)
     }
 
-    /// How often any packet came or moved: where this has not changed, no count has.
+    /// How often any packet came or moved.
     #[must_use]
     pub fn moves_so_far(&self) -> u64 {
         self.books.iter().map(|b| b.moves).sum()
