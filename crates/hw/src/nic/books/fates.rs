@@ -173,7 +173,7 @@ pub(super) struct Book {
     pub moves: u64,
 }
 
-/// So many packets later one that has not moved lingers; nobody sends a packet any more whose buffer was posted again.
+/// So many packets later one that has not moved lingers; nobody sends or answers a packet any more whose buffer was posted again.
 const LATE: usize = 1 << 20;
 
 impl Book {
@@ -252,7 +252,8 @@ impl Book {
                 if !late {
                     break;
                 }
-                if !(self.unsent_is_dropped && r.fate == Fate::Consumed) {
+                // What was consumed so long ago is answered no more; of each of them a record would be kept for ever.
+                if r.fate != Fate::Consumed {
                     self.lingering.insert(self.base, r);
                 }
             }
@@ -339,6 +340,20 @@ mod tests {
         assert_eq!((counts(&b).held_by_host, counts(&b).forwarded), (1, packets - 1));
         moves(&mut b, 0, Fate::Forwarded);
         assert_eq!((counts(&b).forwarded, b.lingering.len(), b.has_settled(0)), (packets, 0, true));
+    }
+
+    /// A program that answers nothing consumes all that comes: its book does not grow with the run.
+    #[test]
+    fn what_was_consumed_long_ago_is_kept_no_more() {
+        let mut b = Book::new(1);
+        let packets = LATE as u64 + 100;
+        for number in 0..packets {
+            b.offer();
+            moves(&mut b, number, Fate::Held);
+            moves(&mut b, number, Fate::Consumed);
+        }
+        assert_eq!((b.records.len(), b.lingering.len(), b.has_settled(99)), (LATE, 0, true));
+        assert_eq!(sum(&b.tally(&b.total)).consumed, packets);
     }
 
     /// What is asked about begins among packets that are on their way.
