@@ -69,7 +69,8 @@ impl Layout {
     }
 }
 
-const ETHERNET: usize = 14;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
 /// Types of VLAN tags, of customers and of providers.
 const TAGS: [usize; 2] = [0x8100, 0x88a8];
 

@@ -120,6 +120,7 @@ impl Mlx5 {
         entry[ENTRY - 1] = (at >> eq.ring.log & 1) as u8;
         let Some(address) = eq.ring.entry(at) else { return };
         let (_, visible) = io.write(t, address, &entry, own(Moves::Completions));
+        eq.visible = eq.visible.max(visible);
         let armed = std::mem::take(&mut eq.armed);
         if armed {
             let vector = eq.vector;
@@ -134,8 +135,9 @@ impl Mlx5 {
             return;
         }
         if (eq.produced ^ value) & 0xff_ffff != 0 {
-            let (vector, now) = (eq.vector, io.now);
-            io.at(now, Due::Message { vector });
+            // Not before the event that it tells of.
+            let (vector, at) = (eq.vector, io.now.max(eq.visible));
+            io.at(at, Due::Message { vector });
         } else {
             eq.armed = true;
         }

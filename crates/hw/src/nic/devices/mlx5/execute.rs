@@ -11,7 +11,7 @@ use super::objects::{work_ring, Cq, Eq, Kind, Mkey, Pages, Ring, Rq, Sq, State, 
 use super::opcodes as op;
 use super::registers::{BROADCAST, MULTICAST, UNICAST};
 use super::steering::{Counted, Refused};
-use super::{Due, Mlx5};
+use super::{Due, Mlx5, VECTORS};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::Notice;
@@ -331,7 +331,8 @@ impl Mlx5 {
         }
         let c = part(input, 0x10);
         let log = get(c, 99, 5) as u32;
-        if log > LOG_LONGEST {
+        let vector = get(c, 180, 12) as u16;
+        if log > LOG_LONGEST || vector >= VECTORS {
             return Status::BadParameter;
         }
         let pages = Pages::new(12 + get(c, 195, 5) as u32, 0, part(input, 0x110));
@@ -339,12 +340,7 @@ impl Mlx5 {
             return Status::NoResources;
         }
         let mask = double(input, 0x58);
-        let eq = Eq {
-            ring: Ring { pages, log, stride: 6, record: 0 },
-            vector: get(c, 180, 12) as u16,
-            mask,
-            ..Eq::default()
-        };
+        let eq = Eq { ring: Ring { pages, log, stride: 6, record: 0 }, vector, mask, ..Eq::default() };
         let number = self.objects.eqs.add(eq);
         if mask >> super::events::COMMAND_EVENT & 1 != 0 {
             self.objects.command_eq = number;

@@ -61,6 +61,9 @@ pub fn shared_pages() -> DevicePages {
     DevicePages { bar: 0, range: DOORBELLS..DOORBELLS + (PAGES << 12), each_store: true }
 }
 
+/// Interrupts that it has.
+const VECTORS: u16 = 64;
+
 /// How the function looks on the bus.
 #[must_use]
 pub fn identity(seven: bool, (generation, lanes): (u32, u32)) -> Identity {
@@ -69,7 +72,7 @@ pub fn identity(seven: bool, (generation, lanes): (u32, u32)) -> Identity {
         device: if seven { 0x1021 } else { 0x101d },
         class: 0x02_0000,
         bars: vec![Bar::wide(0, BAR_SIZE)],
-        msix: Some(Msix { vectors: 64, bar: 0, table: 0x2000, pending: 0x3000 }),
+        msix: Some(Msix { vectors: VECTORS, bar: 0, table: 0x2000, pending: 0x3000 }),
         express: true,
         link: Some((generation.min(6) as u8, lanes.min(16) as u8)),
         ..Identity::default()

@@ -270,6 +270,8 @@ pub struct Eq {
     pub mask: u64,
     pub produced: u32,
     pub armed: bool,
+    /// When all that is written to it is in memory.
+    pub visible: Ps,
 }
 
 /// A queue of completions.
@@ -341,16 +343,17 @@ impl Segment {
     }
 }
 
-/// Pieces of a receive request, at most.
-pub const SEGMENTS: usize = 16;
+/// Pieces of a receive request, at most: as many as requests are long that the device announces.
+pub const SEGMENTS: usize = 32;
 
 /// A receive request that is here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Posted {
     /// Its entry.
     pub index: u16,
-    pub segments: [Segment; SEGMENTS],
-    pub count: u8,
+    /// Its pieces: nearly always one.
+    pub first: Segment,
+    pub more: Vec<Segment>,
 }
 
 /// How a receive queue takes packets.

@@ -337,7 +337,7 @@ impl Mlx5 {
             Kind::Striding { strides, stride, shift, .. } => (strides, stride, shift),
             Kind::Cyclic | Kind::Linked => (1, 0, 0),
         };
-        let first = posted.segments[0];
+        let first = posted.first;
         for n in 0..count {
             let address = first.address.wrapping_add(u64::from(n) * u64::from(stride) + u64::from(shift));
             self.objects.translate(Segment { length: 1, address, ..first }, &mut |buffer, _| {
@@ -348,7 +348,7 @@ impl Mlx5 {
 
     /// A request as it stands in memory.
     fn request<G: GuestMemory>(&mut self, number: u32, index: u16, io: &Io<'_, Due, G>) -> Posted {
-        let mut posted = Posted { index, segments: [Segment::default(); SEGMENTS], count: 0 };
+        let mut posted = Posted { index, ..Posted::default() };
         let Some(rq) = self.objects.rqs.get(number) else { return posted };
         // Those of striding queues, linked or not, begin as linked ones do.
         let skip = if rq.kind == Kind::Cyclic { 0 } else { 16 };
@@ -356,14 +356,10 @@ impl Mlx5 {
         let size = (1usize << rq.ring.stride).min(bytes.len());
         let there = rq.ring.entry(index.into()).is_some_and(|at| io.guest.read(at, &mut bytes[..size]));
         self.faults[0] += u64::from(!there);
-        for part in bytes[skip.min(size)..size].chunks_exact(16).take(SEGMENTS) {
-            let s = Segment::of(part);
-            if s.key == END_KEY {
-                break;
-            }
-            posted.segments[usize::from(posted.count)] = s;
-            posted.count += 1;
-        }
+        let parts = bytes[skip.min(size)..size].chunks_exact(16).take(SEGMENTS).map(Segment::of);
+        let mut pieces = parts.take_while(|s| s.key != END_KEY);
+        posted.first = pieces.next().unwrap_or_default();
+        posted.more.extend(pieces);
         posted
     }
 
@@ -371,7 +367,7 @@ impl Mlx5 {
     fn deliver<G: GuestMemory>(&mut self, stored: Stored, io: &mut Io<'_, Due, G>) {
         let (now, number) = (io.now, stored.queue);
         let Some(rq) = self.objects.rqs.get_mut(number) else { return };
-        let Some(&posted) = rq.held.front() else { return };
+        let Some(posted) = rq.held.front().cloned() else { return };
         let vlan = stored.vlan.filter(|_| rq.strips);
         let length = rq.in_memory(&stored.packet, vlan.is_some());
         let Some(spot) = rq.place(&posted, length) else {
@@ -464,7 +460,7 @@ impl Mlx5 {
     fn scatter(&mut self, posted: &Posted, mut from: u32, mut length: u32) -> Scattered {
         self.pieces.clear();
         let pieces = &mut self.pieces;
-        for s in &posted.segments[..usize::from(posted.count)] {
+        for s in std::iter::once(&posted.first).chain(&posted.more) {
             if length == 0 {
                 break;
             }
@@ -561,7 +557,9 @@ impl Rq {
 /// The completion of a packet whose last bytes leave at a time; with the tag that was taken off it.
 fn received(stored: &Stored, spot: &Spot, left: Ps, (frame, vlan): (&[u8], Option<u16>)) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
-    let sum = checks::sum(frame.get(checks::layout(frame).network..).unwrap_or_default(), 0);
+    // Of all behind the Ethernet header, tags that stay in the frame among it.
+    let behind = checks::ETHERNET + vlan::bytes(vlan.is_some()) as usize;
+    let sum = checks::sum(frame.get(behind..).unwrap_or_default(), 0);
     place(&mut entry, 2, &spot.index.to_be_bytes());
     place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
     entry[0x10] = stored.hashed;
@@ -644,6 +642,20 @@ mod tests {
         }
     }
 
+    /// The sum of a completion is of all behind the Ethernet header, a tag that stays among it, and not one that is taken off.
+    #[test]
+    fn sums_are_of_all_that_is_received() {
+        let mut f = udp((1, 1), (2, 2));
+        f.splice(12..12, [0x81, 0, 0, 5]);
+        let packet = Packet { length: 68, ..Packet::default() };
+        let stored = Stored { packet, queue: 5, epoch: 0, tag: 0, hash: 0, hashed: 0, vlan: None };
+        let spot = Rq::default().place(&Posted::default(), 64).unwrap();
+        for (vlan, from) in [(None, 14), (Some(5), 18)] {
+            let e = received(&stored, &spot, Ps::ZERO, (&f, vlan));
+            assert_eq!(half(&e, 0x14), checks::sum(&f[from..], 0));
+        }
+    }
+
     #[test]
     fn tags_are_told_of_and_what_is_left_out_is_not_counted() {
         let packet = Packet { length: 104, ..Packet::default() };
@@ -651,7 +663,7 @@ mod tests {
         let bytes = [(false, false), (false, true), (true, false), (true, true)];
         assert_eq!(bytes.map(|(keeps, untagged)| rq(keeps).in_memory(&packet, untagged)), [100, 96, 104, 100]);
         let stored = Stored { packet, queue: 5, epoch: 0, tag: 0, hash: 0, hashed: 0, vlan: None };
-        let spot = Rq::default().place(&Posted { index: 0, segments: [Segment::default(); SEGMENTS], count: 0 }, 96);
+        let spot = Rq::default().place(&Posted::default(), 96);
         let plain = udp((1, 1), (2, 2));
         let of = |vlan| received(&stored, spot.as_ref().unwrap(), Ps(0), (&plain, vlan));
         let (with, without) = (of(Some(0x6005)), of(None));

@@ -26,13 +26,19 @@ const LONGEST: usize = 1024;
 pub struct Traffic {
     frames: [u64; 3],
     bytes: [u64; 3],
+    /// Frames of up to so many bytes each: see [`SIZES`].
+    sizes: [u64; SIZES.len()],
 }
+
+/// The longest frame of each of RFC 2819's sizes, and of those that ports of longer frames add to them.
+const SIZES: [u64; 10] = [64, 127, 255, 511, 1023, 1518, 2047, 4095, 8191, u64::MAX];
 
 impl Traffic {
     /// One more frame of a class.
     pub fn count(&mut self, class: usize, bytes: u64) {
         self.frames[class] += 1;
         self.bytes[class] += bytes;
+        self.sizes[SIZES.partition_point(|&most| most < bytes)] += 1;
     }
 
     /// Of a class, frames and bytes.
@@ -176,6 +182,12 @@ impl PortRegisters {
                 (0x58, out[MULTICAST]),
                 (0x60, out[BROADCAST]),
             ],
+            // RFC 2819, of what is received
+            2 => {
+                let all = [received_bytes, received, to_us[BROADCAST], to_us[MULTICAST]];
+                let places = (0x08..).step_by(8).zip(all).chain([(0x38, c.oversize)]);
+                &places.chain((0x58..).step_by(8).zip(c.received.sizes)).collect::<Vec<_>>()
+            }
             // of a priority
             0x10 => &[(0x00, received_bytes), (0x20, received), (0x28, sent_bytes), (0x48, sent), (0x78, c.discarded)],
             _ => &[],
@@ -220,6 +232,11 @@ mod tests {
         r.counters.discarded = 2;
         let mut body = [0; 256];
         let mut ask = [0; 8];
+        ask[3] = 2;
+        r.access(PPCNT, false, &ask, &mut body);
+        let sizes: Vec<u64> = (0..10).map(|i| double(&body, 0x60 + 8 * i)).collect();
+        assert_eq!(sizes, [5, 1, 1, 0, 0, 0, 0, 0, 0, 0], "of 64, 100 and 164 bytes");
+        (body, ask[3]) = ([0; 256], 0);
         r.access(PPCNT, false, &ask, &mut body);
         assert_eq!((double(&body, 8), double(&body, 16)), (3, 7));
         assert_eq!((double(&body, 0x28), double(&body, 0x30)), (192, 584), "bytes out and in");

@@ -24,6 +24,9 @@ const CHAIN: usize = 64;
 const ENTRIES: usize = 1 << 17;
 const DESTINATIONS: usize = 64;
 
+/// The next header of an IPv6 fragment.
+const FRAGMENT: u8 = 44;
+
 const ACTION_DROP: u16 = 2;
 const ACTION_FORWARD: u16 = 4;
 const ACTION_COUNT: u16 = 8;
@@ -270,7 +273,16 @@ pub fn headers(f: &[u8]) -> Headers {
         L4::Udp => copy(0x1c, l.transport, 4),
         L4::None => {}
     }
+    let fragment = match l.l3 {
+        L3::V4 => half(f, ip + 6) & 0x3fff != 0,
+        L3::V6 => {
+            b[0x11] = (half(f, ip) >> 4) as u8; // traffic class
+            f.get(ip + 6) == Some(&FRAGMENT)
+        }
+        L3::None => false,
+    };
     put(&mut b, (144, 1, tagged.into()));
+    put(&mut b, (146, 1, fragment.into()));
     put(&mut b, (147, 4, [0, 4, 6][l.l3 as usize]));
     if l.l4 == L4::Tcp {
         put(&mut b, (151, 9, get(f, (l.transport as u32 + 12) * 8 + 7, 9)));
@@ -395,6 +407,15 @@ mod tests {
         let h = headers(&frame([1, 2, 3, 4, 5, 6], 0x1234));
         assert_eq!((h[2], h[3] >> 16, h[1] & 0xffff), (0x0102_0304, 0x0506, 0x0800));
         assert_eq!((h[4] >> 24, h[4] >> 9 & 0xf, h[7] & 0xffff), (17, 4, 0x1234));
+        // Class and fragments, of both versions.
+        let mut f = frame([2; 6], 9);
+        (f[15], f[20]) = (0xb8, 0x20);
+        assert_eq!((headers(&f)[4] >> 16 & 0xff, headers(&f)[4] >> 13 & 1, h[4] >> 13 & 1), (0xb8, 1, 0));
+        let mut f = vec![0u8; 80];
+        f[12..22].copy_from_slice(&[0x86, 0xdd, 0x6b, 0x80, 0, 0, 0, 26, 17, 64]);
+        assert_eq!((headers(&f)[4] >> 16 & 0xff, headers(&f)[4] >> 13 & 1), (0xb8, 0));
+        f[20] = FRAGMENT;
+        assert_eq!(headers(&f)[4] >> 13 & 1, 1);
         let _ = headers(&[]);
     }
 }
