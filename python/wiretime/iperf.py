@@ -61,8 +61,11 @@ def summary(result: Report) -> IperfSummary:
             i = round(ns / step) - 1
             return points[min(i, len(points) - 1)] if points and i >= 0 else Point(0, 0, 0)
 
-        begin, end = at(warm_up), at(warm_up + duration)
-        measured += _gbps(end.payload(reverse) - begin.payload(reverse), duration)
+        # In whole steps: what is shorter is measured over one.
+        first = round(warm_up / step)
+        last = max(round((warm_up + duration) / step), first + 1)
+        begin, end = at(first * step), at(last * step)
+        measured += _gbps(end.payload(reverse) - begin.payload(reverse), (last - first) * step)
         window = [point.payload(reverse) for point in points[: round((warm_up + duration) / step)]]
         of = steady(window, step, r["round_trip_ns"] or step)
         found.append(of)

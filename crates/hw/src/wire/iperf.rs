@@ -52,7 +52,7 @@ const COOKIE: &[u8; 37] = b"wiretimewiretimewiretimewiretime1234\0";
 const CONTROL_BUFFER: usize = 1 << 16;
 /// From the last acknowledgement to telling the end: the server reads what its socket still holds.
 const GRACE: Ps = Ps::from_ms(20);
-/// Between entries of the time series, and how many are kept.
+/// Between entries of the time series, at first, and how many are kept: where there are more, every other goes.
 const STEP: Ps = Ps::from_us(100);
 const STEPS_MAX: usize = 20_000;
 /// iperf3's first words over UDP.
@@ -219,6 +219,8 @@ pub struct Iperf {
     arrived: VecDeque<(Ps, Vec<u8>)>,
     taken_at: Ps,
     begin: Ps,
+    /// Between entries of its time series.
+    step: Ps,
     /// The streams were told to end: the guest's time is coarse from there on.
     over: bool,
     report: IperfReport,
@@ -251,6 +253,7 @@ impl Iperf {
             arrived: VecDeque::new(),
             taken_at: Ps::MAX,
             begin: Ps::ZERO,
+            step: STEP,
             over: false,
             report: IperfReport::default(),
             scratch: vec![0; spec.length.max(2048) as usize],
@@ -363,15 +366,23 @@ impl Iperf {
             _ => "running".into(),
         };
         r.round_trip_ns = (self.trips.1 > 0).then(|| self.trips.0 / self.trips.1 as f64 / 1000.0);
-        (r.series_begin_ns, r.series_step_ns) = (self.begin.as_f64() / 1000.0, STEP.as_f64() / 1000.0);
+        (r.series_begin_ns, r.series_step_ns) = (self.begin.as_f64() / 1000.0, self.step.as_f64() / 1000.0);
         r
     }
 
     fn note(&mut self, t: Ps) {
         let r = &mut self.report;
         let retransmissions = r.retransmissions.0 + r.retransmissions.1;
-        while r.series.len() < STEPS_MAX && t >= self.begin + (r.series.len() as u64 + 1) * STEP {
+        while t >= self.begin + (r.series.len() as u64 + 1) * self.step {
             r.series.push([r.sent, r.received, retransmissions]);
+            if r.series.len() == STEPS_MAX {
+                let mut number = 0;
+                r.series.retain(|_| {
+                    number += 1;
+                    number % 2 == 0
+                });
+                self.step = 2 * self.step;
+            }
         }
     }
 

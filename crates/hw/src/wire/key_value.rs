@@ -139,6 +139,10 @@ pub struct StoreClients {
     /// The next key that is set before the load proper, and rounds of that: datagrams get lost.
     filled: u32,
     rounds: u32,
+    /// Whether this round has set any; until when others of it are awaited, and when it goes on.
+    sets: bool,
+    awaited: Ps,
+    resumes: Ps,
     /// Loads so far: what an earlier one asked is no longer counted.
     load: u32,
     now: Ps,
@@ -198,6 +202,9 @@ impl StoreClients {
             mix: Pcg64::seed_from_u64(seed ^ MIX_SEED),
             filled: 0,
             rounds: 0,
+            sets: false,
+            awaited: Ps::ZERO,
+            resumes: Ps::ZERO,
             load: 0,
             now: Ps::ZERO,
             versions: vec![Vec::new(); spec.keys as usize],
@@ -217,7 +224,8 @@ impl StoreClients {
 
     /// A new load begins: keys that are set stay so.
     pub fn restart(&mut self) {
-        (self.filled, self.rounds) = (0, 0);
+        (self.filled, self.rounds, self.sets) = (0, 0, false);
+        (self.awaited, self.resumes) = (Ps::ZERO, Ps::ZERO);
         self.load += 1;
         self.stats = StoreStats::default();
     }
@@ -244,19 +252,27 @@ impl StoreClients {
         letters(into, length - LABEL, seed);
     }
 
-    /// Moves on to the next key that no answer has said is set; false where all are, or have been tried often enough.
+    /// Moves on to the next key that no answer has said is set; false where all are, have been tried often enough, or may
+    /// still be acknowledged.
     fn find_unset(&mut self) -> bool {
-        while self.rounds < ROUNDS {
+        while self.rounds < ROUNDS && self.now >= self.resumes {
             while self.filled < self.spec.keys {
                 let versions = &self.versions[self.filled as usize];
                 let stored = versions.iter().any(|v| v.stored < Ps::MAX);
-                let waits = versions.last().is_some_and(|v| v.sent.saturating_add(LOST_AFTER) > self.now);
-                if !stored && !waits {
+                let lost = versions.last().map_or(Ps::ZERO, |v| v.sent.saturating_add(LOST_AFTER));
+                if !stored && lost <= self.now {
+                    self.sets = true;
                     return true;
+                }
+                if !stored {
+                    self.awaited = self.awaited.max(lost);
                 }
                 self.filled += 1;
             }
-            (self.filled, self.rounds) = (0, self.rounds + 1);
+            // A round in which all that was missing was awaited is none.
+            self.rounds += u32::from(self.sets || self.awaited == Ps::ZERO);
+            (self.filled, self.sets) = (0, false);
+            self.resumes = std::mem::take(&mut self.awaited);
         }
         false
     }
@@ -451,9 +467,13 @@ mod tests {
     }
 
     fn ask(c: &mut StoreClients, n: u64) -> Vec<u8> {
+        ask_at(c, n, Ps(n * 1000))
+    }
+
+    fn ask_at(c: &mut StoreClients, n: u64, t: Ps) -> Vec<u8> {
         let mut f = Vec::new();
         c.make(n, n as u32 % 7, [2; 6], &mut f);
-        c.sent(&f, Ps(n * 1000));
+        c.sent(&f, t);
         f
     }
 
@@ -476,6 +496,36 @@ mod tests {
             let share = s.gets as f64 / 4950.0;
             assert!((share - 0.8).abs() < 0.02, "{share}");
         }
+    }
+
+    /// However soon all keys have been sent: what is not acknowledged within 5 ms is sent again, twice at most.
+    #[test]
+    fn sets_that_are_lost_are_repeated() {
+        let mut c = StoreClients::new(&SPEC, 1).unwrap();
+        let mut store = FxHashMap::default();
+        let mut tries: FxHashMap<Vec<u8>, Vec<u64>> = FxHashMap::default();
+        // Of a load that only asks for keys: the first set of each is lost, all of the first key.
+        c.spec.get_percent = 100;
+        for n in 0..20_000 {
+            let request = ask_at(&mut c, n, Ps::from_us(n));
+            let text = &request[ETHERNET + IP_UDP + FRAME..];
+            if !text.starts_with(b"set ") {
+                continue;
+            }
+            let key = text[4..].split(|&b| b == b' ').next().unwrap().to_vec();
+            let first = tries.is_empty() || tries.get(&key).is_some_and(|t| t[0] == 0);
+            let sent = tries.entry(key).or_default();
+            sent.push(n);
+            if sent.len() > 1 && !first {
+                c.heard(&answers(&request, &mut store, 1400)[0], Ps::from_us(n + 1));
+            }
+        }
+        assert_eq!((tries.len() as u32, store.len() as u32), (SPEC.keys, SPEC.keys - 1));
+        let often: Vec<usize> = tries.values().map(Vec::len).collect();
+        assert_eq!(often.iter().filter(|&&n| n == 2).count() as u32, SPEC.keys - 1);
+        assert_eq!(often.iter().max(), Some(&3));
+        let apart = tries.values().flat_map(|t| t.windows(2).map(|w| w[1] - w[0])).min();
+        assert!(apart >= Some(LOST_AFTER / Ps::from_us(1)), "{apart:?}");
     }
 
     #[test]
