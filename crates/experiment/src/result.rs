@@ -52,6 +52,8 @@ fn flows(counts: &[FlowCounts]) -> Option<Vec<FlowRow>> {
 /// Points of the time series of occupancies: as many as are expected, and at most where a trace takes longer.
 pub const OCCUPANCY_POINTS: u64 = 200;
 pub const OCCUPANCY_MAX: usize = 4000;
+/// Points of the time series that are kept: as many as may be asked for. A trace may last longer than was expected.
+pub const SERIES_MAX: usize = 10_000;
 
 /// What became of packets, before the program stops and resets the device.
 #[derive(Clone)]
@@ -256,6 +258,17 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
             "follow: {} packets of the measurement were still under way {} behind its end: no latency is theirs (--follow)",
             run.followed_no_longer, run.settings.follow
         ));
+    }
+    if run.series.len() == SERIES_MAX {
+        list.push(format!("interval: {SERIES_MAX} points are kept, and the measurement went on (--interval)"));
+    }
+    let sends_nothing = run.settings.load.packets == Some(0) || run.settings.load.far;
+    if !sends_nothing && run.settings.load.iperf.is_none() && nics.books.counts(Which::Cohort).offered == 0 {
+        list.push(
+            "offered: no packet that left during the measurement has come: nothing was measured (--warmup, --duration, \
+             --rate, --follow, link.latency)"
+                .into(),
+        );
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
     if quantum > lookahead {

@@ -400,7 +400,8 @@ impl Experiment {
         let measure = self.begin + self.settings.warm_up.ps();
         let next = |done: usize, step: Ps| measure.saturating_add(done as u64 * step);
         let step = self.settings.interval.ps();
-        let series = if step > Ps::ZERO { next(self.series.len() + 1, step) } else { Ps::MAX };
+        let more = step > Ps::ZERO && self.series.len() < result::SERIES_MAX;
+        let series = if more { next(self.series.len() + 1, step) } else { Ps::MAX };
         let room = self.occupancy.len() < result::OCCUPANCY_MAX;
         let occupancy = if room { next(self.occupancy.len(), self.occupancy_step) } else { Ps::MAX };
         [series, occupancy]
@@ -416,8 +417,10 @@ impl Experiment {
         let measure = self.begin.saturating_add(self.settings.warm_up.ps());
         self.write_capture(t, false, d);
         if self.settings.until_end && self.start.is_some() && self.end.is_none() && all_sent(d) {
-            // Its length is known now: devices have been simulated to the end of this window.
-            let end = t + self.platform.quantum();
+            // Its length is known now: devices have been simulated to the end of this window, and what came in it left before.
+            let quantum = self.platform.quantum();
+            let wire = self.platform.link.iter().map(|link| link.latency.ps()).max().unwrap_or_default();
+            let end = (t + quantum).saturating_sub(wire).max(measure + quantum);
             self.settings.duration = Duration::of(end.saturating_sub(measure));
             self.settings.until_end = false;
         }
@@ -475,8 +478,8 @@ impl Experiment {
             Role::Answers if self.settings.far == FarEnd::None => cohort.consumed,
             _ => 0,
         };
-        // Packets come in the order in which they leave.
-        let coming = nics.slots.iter().any(|s| nics.books.cohort.contains(&s.nic.cable().next().departed));
+        // Packets come in the order in which they leave: while one from before its end does, more of it may.
+        let coming = nics.slots.iter().any(|s| s.nic.cable().next().departed < nics.books.cohort.end);
         !coming && cohort.undecided() + answered_later == 0
     }
 
@@ -484,10 +487,12 @@ impl Experiment {
     fn next_trial<H: Hold>(&mut self, t: Ps, channel: &mut Channel, d: &mut Driven<'_, H>) -> bool {
         let result = result::result(self, t, 0, d);
         let Some(trial) = channel.next_trial(&result) else { return false };
+        // Nothing of what devices have been simulated to changes.
+        let simulated = t + self.platform.quantum();
         {
             let mut nics = d.machine.nics.nics();
             for slot in &mut nics.slots {
-                if let Err(problem) = slot.nic.cable_mut().change(&trial.load) {
+                if let Err(problem) = slot.nic.cable_mut().change(&trial.load, simulated) {
                     channel.send(json!({ "refused": problem.to_string() }));
                     return false;
                 }
@@ -498,8 +503,7 @@ impl Experiment {
         (self.start, self.end) = (None, None);
         self.series.clear();
         self.occupancy.clear();
-        // Nothing of what devices have been simulated to changes.
-        self.begin_load(t + self.platform.quantum() + trial.idle.ps(), d);
+        self.begin_load(simulated + trial.idle.ps(), d);
         true
     }
 

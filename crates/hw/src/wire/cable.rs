@@ -60,6 +60,8 @@ pub struct Cable {
     answers: VecDeque<(Ps, Vec<u8>)>,
     answered: u64,
     next: Packet,
+    /// What an earlier load has sent, and has not arrived.
+    under_way: VecDeque<Packet>,
     /// Bytes of packets that have left and are not all in memory yet, in order, where they cannot be made again.
     held: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
@@ -114,6 +116,7 @@ impl Cable {
             answers: VecDeque::new(),
             answered: 0,
             next: Packet { departed: Ps::MAX, ..first },
+            under_way: VecDeque::new(),
             held: VecDeque::new(),
             spare: Vec::new(),
             refill: REFILL,
@@ -159,15 +162,18 @@ impl Cable {
         self.decide();
     }
 
-    /// Another load, from the next start on; packets go on being numbered.
+    /// Another load, from the next start on; of this one what leaves before `t` goes on its way. Packets go on being numbered.
     ///
     /// # Errors
     /// As in [`Cable::new`]; the load in force then stays.
-    pub fn change(&mut self, load: &Load) -> Result<(), Invalid> {
+    pub fn change(&mut self, load: &Load, t: Ps) -> Result<(), Invalid> {
         let new = Self::new(load, self.port, self.link, self.destination())?;
+        while self.next.departed < t {
+            self.under_way.push_back(self.next);
+            self.leaves(t);
+        }
         let old = std::mem::replace(self, new);
-        // What has left goes on its way, and is numbered on.
-        self.line = old.line;
+        (self.line, self.under_way) = (old.line, old.under_way);
         self.end.inherit(old.end);
         (self.draft.packet.id, self.answers, self.answered) = (old.draft.packet.id, old.answers, old.answered);
         (self.held, self.spare, self.refill) = (old.held, old.spare, old.refill);
@@ -193,7 +199,7 @@ impl Cable {
     /// Whether nothing is left to send, ever.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.wanted == Ps::MAX && !self.end.endless() && !self.pace.endless()
+        self.under_way.is_empty() && self.wanted == Ps::MAX && !self.end.endless() && !self.pace.endless()
     }
 
     /// Requests that clients gave up.
@@ -248,11 +254,11 @@ impl Cable {
         };
     }
 
-    /// The packet that leaves next; never, where its time is the end of all.
+    /// The packet that arrives next; it never leaves, where its time is the end of all.
     #[inline]
     #[must_use]
     pub fn next(&self) -> Packet {
-        self.next
+        self.under_way.front().copied().unwrap_or(self.next)
     }
 
     /// The length of the packet that can be pulled at `t`, where there is one.
@@ -276,8 +282,16 @@ impl Cable {
         packet
     }
 
-    /// That packet has left; it is `now`, when it has arrived.
+    /// That packet has arrived, now.
+    #[inline]
     pub fn advance(&mut self, now: Ps) {
+        if self.under_way.pop_front().is_none() {
+            self.leaves(now);
+        }
+    }
+
+    /// The packet that leaves next has left.
+    fn leaves(&mut self, now: Ps) {
         let Packet { id, departed, length, kind, .. } = self.next;
         self.line.take(departed, length);
         if kind == Kind::Answer {
@@ -486,12 +500,14 @@ mod tests {
         take(&mut g, 5);
         let mut load = g.load.clone();
         load.sizes = Sizes::Fixed { size: 63 };
-        assert!(g.change(&load).is_err());
+        assert!(g.change(&load, Ps::ZERO).is_err());
         load.sizes = Sizes::Fixed { size: 1000 };
         load.seed = 1;
-        g.change(&load).unwrap();
+        // The sixth and seventh have left when the load changes, 51.2 ns apart, and arrive after that.
+        g.change(&load, Ps::from_ns(320)).unwrap();
         g.start_at(Ps::from_ns(500));
-        assert_eq!(take(&mut g, 2), [(5, 500_000, 1000, 0), (6, 700_000, 1000, 1)]);
+        let left = [(5, 256_000, 256, 2), (6, 307_200, 256, 0)];
+        assert_eq!(take(&mut g, 4), [&left[..], &[(7, 500_000, 1000, 0), (8, 700_000, 1000, 1)]].concat());
     }
 
     #[test]
