@@ -30,6 +30,8 @@ const FAR: u32 = 1024;
 const VISITS: u32 = 64;
 /// States noted before it is given up: predictors learn for some turns.
 const MARKS: u32 = 100;
+/// Of these, where a loop has repeated before, so many one after the other.
+const SOON: u32 = 12;
 /// Visits let go by after a search in vain, at first and at most.
 const PAUSE: u32 = 16;
 const LONG_PAUSE: u32 = 1 << 14;
@@ -335,7 +337,8 @@ fn compare(e: &mut Engine, index: usize, block: &Block) {
         }
         None if whole && r.visits < r.most => r.mark = Some(then),
         None => {
-            if whole {
+            // Of a loop that has repeated each state is noted at first: most have turns of one visit, and stand again soon.
+            if whole && !(block.repeats.get() && r.marks < SOON) {
                 r.most *= 2;
             }
             r.marks += 1;
