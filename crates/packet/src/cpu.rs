@@ -110,7 +110,7 @@ impl Cpu {
                 self.window.wait_until(first);
             }
         }
-        let (done, _) = host.memory.store(self.index, address, self.cycle());
+        let (done, _) = host.memory.store(self.index, address, 0, self.cycle());
         self.stores.push_back(done);
     }
 

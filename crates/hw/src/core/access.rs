@@ -136,7 +136,7 @@ impl Core {
                         if order.releases {
                             ordered = ordered.max(self.last_store);
                         }
-                        stored = self.store(a, ordered, memory, walker);
+                        stored = self.store(a, ordered, pc, memory, walker);
                         if order.releases {
                             self.released = stored;
                         }
@@ -204,10 +204,17 @@ impl Core {
 
     /// A store leaves the store buffer at `t`; returns when the L1D has it.
     #[inline]
-    fn store(&mut self, a: &MemEvent, t: Cycles, memory: &mut MemorySystem, walker: &mut impl Walker) -> Cycles {
+    fn store(
+        &mut self,
+        a: &MemEvent,
+        t: Cycles,
+        pc: u64,
+        memory: &mut MemorySystem,
+        walker: &mut impl Walker,
+    ) -> Cycles {
         self.stats.stores += 1;
         let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-        let (done, level) = memory.store(self.index, a.address(), t + walk);
+        let (done, level) = memory.store(self.index, a.address(), pc, t + walk);
         self.stored(done, if walk > Cycles::ZERO { StallCause::Dtlb } else { level.into() });
         done
     }

@@ -15,6 +15,9 @@ pub struct Bus {
     requests_share: bool,
     line_time: Ps,
     header_time: Ps,
+    /// What a line and a header take of its width.
+    line_bytes: u64,
+    header_bytes: u64,
     latency: Ps,
     lines: Window<Ps>,
 }
@@ -30,6 +33,8 @@ impl Bus {
             requests_share: p.requests_share,
             line_time: clock.at(Cycles(beats) + p.header_cycles.into()),
             header_time: clock.at(p.header_cycles.into()),
+            line_bytes: (beats + u64::from(p.header_cycles)) * u64::from(p.width),
+            header_bytes: u64::from(p.header_cycles) * u64::from(p.width),
             latency: p.latency.ps(),
             lines: Window::new(p.outstanding.into(), Return::InOrder),
         }
@@ -54,7 +59,7 @@ impl Bus {
         let (mut sent, mut visible) = (t, t);
         for (at, piece) in lines(address, length) {
             host.stats.memory_writes += 1;
-            host.stats.upstream_bytes += piece;
+            host.stats.upstream_bytes += self.line_bytes;
             let ready = self.lines.ready(t, 1);
             host.stats.credit_wait_ps += (ready - t).0;
             sent = sent.max(self.send(true, ready, self.line_time));
@@ -69,7 +74,8 @@ impl Bus {
         let mut done = t;
         for (at, piece) in lines(address, length) {
             host.stats.memory_reads += 1;
-            host.stats.downstream_bytes += piece;
+            host.stats.downstream_bytes += self.line_bytes;
+            host.stats.upstream_bytes += if self.requests_share { self.header_bytes } else { 0 };
             let ready = self.lines.ready(t, 1);
             host.stats.tag_wait_ps += (ready - t).0;
             let asked = if self.requests_share { self.send(true, ready, self.header_time) } else { ready };
@@ -83,7 +89,7 @@ impl Bus {
     }
 
     pub fn register_write(&mut self, t: Ps, stats: &mut IoStats) -> Ps {
-        stats.downstream_bytes += 4;
+        stats.downstream_bytes += self.header_bytes;
         self.send(false, t, self.header_time) + self.latency
     }
 }

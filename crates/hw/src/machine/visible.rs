@@ -130,7 +130,7 @@ mod tests {
         }
         m.advance(Ps(50), false);
         // Core 0 has the line until what is written is visible to it.
-        m.memory.store(0, 0, Cycles::ZERO);
+        m.memory.store(0, 0, 0, Cycles::ZERO);
         let lost = |m: &Machine| m.memory.private_stats(0).snooped_lines;
         m.apply_writes_of(0, Ps(29));
         assert_eq!((memory(&m), lost(&m)), (vec![0; 4], 0));

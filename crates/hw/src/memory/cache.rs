@@ -335,12 +335,15 @@ impl<T: Time> Cache<T> {
             }
             Replacement::PseudoLru => {
                 let tree = self.trees[set];
-                let leaves = self.ways.next_power_of_two();
-                let mut node = 1;
-                while node < leaves {
-                    node = node << 1 | (tree >> node & 1) as usize;
+                let (mut node, mut way, mut half) = (1, 0, self.ways.next_power_of_two() / 2);
+                while half > 0 {
+                    // Never to where there are no ways, or none that may be used: their bits would not turn.
+                    let right = tree >> node & 1 != 0 && way + half < limit;
+                    node = node << 1 | usize::from(right);
+                    way += if right { half } else { 0 };
+                    half /= 2;
                 }
-                (node - leaves) % limit
+                way
             }
         }
     }
@@ -445,6 +448,30 @@ mod tests {
             let used = line - 1;
             c.touch(used);
             assert_ne!(insert(&mut c, line), Some(used));
+        }
+    }
+
+    /// Where only some ways may be taken each of these goes in turn; of no power of two of them none goes at once.
+    #[test]
+    fn tree_plru_goes_through_the_ways_that_there_are() {
+        for (ways, limit) in [(16, 3), (6, 0), (12, 0), (20, 5)] {
+            let mut c = Cache::<Cycles>::new(ways * 64, ways as u32, PseudoLru);
+            for line in 0..1000 {
+                let victim = c.insert(line, Default::default(), Level::L2, 0, limit).map(|v| v.line);
+                assert!(victim.is_none_or(|v| v + 1 < line), "{limit} of {ways} ways: {line}");
+            }
+        }
+        for (ways, limit) in [(8, 2), (8, 4), (16, 8), (16, 0)] {
+            let mut c = Cache::new(ways * 64, ways as u32, PseudoLru);
+            for line in 0..ways {
+                insert(&mut c, line);
+            }
+            let turn = if limit == 0 { ways } else { limit };
+            let mut victims: Vec<u64> = (0..turn)
+                .filter_map(|n| c.insert(100 + n, Default::default(), Level::L2, 0, limit as usize).map(|v| v.line))
+                .collect();
+            victims.sort_unstable();
+            assert_eq!(victims, (0..turn).collect::<Vec<_>>(), "{limit} of {ways} ways");
         }
     }
 

@@ -98,9 +98,10 @@ impl MemorySystem {
         }
     }
 
-    /// Whether a core has written a line since the LLC has it: never where that is exclusive.
+    /// Whether a core has written a line since the LLC has it: never where that is exclusive of all of a core's.
     fn core_has_newer(&mut self, line: u64, t: Ps) -> bool {
-        if self.shared.exclusive() || self.others(DEVICE, line) == 0 {
+        // An L2 that is not inclusive passes on what its L1D may still write.
+        if self.shared.exclusive() && self.l2_inclusive || self.others(DEVICE, line) == 0 {
             return false;
         }
         match self.shared.device_reads {
@@ -190,7 +191,7 @@ mod tests {
             let dram = d.controller_latency.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.burst();
             let t = QUIET + Ps::from_us(1);
             assert_eq!(m.dma_read((ADDRESS + (1 << 20), 64), t, BY), t + Ps::from_ns(way) + dram);
-            m.store(0, ADDRESS + 4096, Cycles(1000));
+            m.store(0, ADDRESS + 4096, 0, Cycles(1000));
             m.shared.drop_line((ADDRESS + 4096) / LINE);
             let supplied = m.dma_read((ADDRESS + 4096, 64), t, BY);
             assert_eq!(supplied, t + Ps::from_ns(7) + p.llc.snoop_latency.ps(), "a cache answers");
@@ -253,7 +254,7 @@ mod tests {
     fn a_write_takes_the_line_from_the_core_that_has_it() {
         for ways in [0, 4] {
             let (mut m, p) = system(ways);
-            m.store(0, ADDRESS, Cycles(1000));
+            m.store(0, ADDRESS, 0, Cycles(1000));
             let visible = m.dma_write((ADDRESS, 64), QUIET, BY);
             let before = m.clock.cycle_at_or_after(visible) - Cycles(10);
             assert!(m.private[0].holds(ADDRESS / LINE));
@@ -273,7 +274,7 @@ mod tests {
         written(&mut m, (ADDRESS, 64), QUIET, BY);
         let t = QUIET + Ps::from_us(1);
         assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency, "from the LLC");
-        m.store(0, ADDRESS + 4096, Cycles(1000));
+        m.store(0, ADDRESS + 4096, 0, Cycles(1000));
         m.shared.drop_line((ADDRESS + 4096) / LINE);
         assert_eq!(m.dma_read((ADDRESS + 4096, 64), t, BY), t + latency + snoop, "from the core");
         assert!(m.private[0].holds((ADDRESS + 4096) / LINE), "which keeps it");
@@ -333,7 +334,7 @@ mod tests {
             for (n, (by, level)) in [(BY, payload), (completions, completion)].into_iter().enumerate() {
                 let address = ADDRESS + n as u64 * 4096;
                 // What the core had of it goes first.
-                m.store(1, address, Cycles(1000));
+                m.store(1, address, 0, Cycles(1000));
                 written(&mut m, (address, 64), QUIET, by);
                 assert_eq!(m.private[1].holds(address / LINE), level == Level::L2);
                 let t = Cycles(1_000_000);
@@ -360,14 +361,14 @@ mod tests {
             let (_, mut p) = system(4);
             p.llc.device_reads = reads;
             let mut m = MemorySystem::new(&p, 1);
-            m.store(0, ADDRESS, Cycles(1000));
+            m.store(0, ADDRESS, 0, Cycles(1000));
             m.shared.drop_line(ADDRESS / LINE);
             let t = QUIET + p.llc.device_latency.ps() + p.llc.snoop_latency.ps();
             assert_eq!(m.dma_read((ADDRESS, 64), QUIET, BY), t);
             assert!(m.private[0].holds(ADDRESS / LINE));
             assert_eq!(m.shared.llc.find(ADDRESS / LINE).is_none(), kept);
             let store = Cycles(1_000_000);
-            let asks = m.store(0, ADDRESS, store).0 > store + m.clock.cycle_at_or_after(p.llc.latency.ps());
+            let asks = m.store(0, ADDRESS, 0, store).0 > store + m.clock.cycle_at_or_after(p.llc.latency.ps());
             assert_eq!(asks, !kept, "{reads:?}: it asks for the line again or not");
         }
     }
@@ -383,7 +384,7 @@ mod tests {
             let mut t = QUIET;
             for _ in 0..3 {
                 let store = m.clock.cycle_at_or_after(t);
-                let asked = m.store(0, ADDRESS, store).0;
+                let asked = m.store(0, ADDRESS, 0, store).0;
                 assert!(asked >= store + m.clock.cycle_at_or_after(p.llc.latency.ps()), "{inclusion:?}: it asks");
                 t += Ps::from_us(10);
                 assert_eq!(m.dma_read((ADDRESS, 64), t, BY), t + latency + snoop, "{inclusion:?}");
@@ -391,7 +392,7 @@ mod tests {
             }
             let snoops = m.private_stats(1).snoop_hits;
             for n in 1..=2 {
-                m.store(0, ADDRESS, m.clock.cycle_at_or_after(t));
+                m.store(0, ADDRESS, 0, m.clock.cycle_at_or_after(t));
                 t += Ps::from_us(10);
                 assert_eq!(m.load(1, ADDRESS, 0, m.clock.cycle_at_or_after(t)).1, Level::Snoop, "{inclusion:?}");
                 assert_eq!(m.private_stats(1).snoop_hits, snoops + n);

@@ -32,16 +32,16 @@ const HEADER: u64 = 256;
 stats! {
     /// Misses of cores by what the line holds.
     pub struct ObjectStats {
-        l2_misses_descriptor: "lines", "L2 misses on descriptor rings";
-        l2_misses_mbuf_header: "lines", "L2 misses on buffer headers (mbufs)";
-        l2_misses_payload: "lines", "L2 misses on packet data";
-        l2_misses_code: "lines", "L2 misses on instructions";
-        l2_misses_other: "lines", "L2 misses on anything else";
-        llc_misses_descriptor: "lines", "LLC misses on descriptor rings";
-        llc_misses_mbuf_header: "lines", "LLC misses on buffer headers (mbufs)";
-        llc_misses_payload: "lines", "LLC misses on packet data";
-        llc_misses_code: "lines", "LLC misses on instructions";
-        llc_misses_other: "lines", "LLC misses on anything else";
+        l2_misses_descriptor: "lines", "L2 misses on descriptor rings, prefetches among them";
+        l2_misses_mbuf_header: "lines", "L2 misses on buffer headers (mbufs), prefetches among them";
+        l2_misses_payload: "lines", "L2 misses on packet data, prefetches among them";
+        l2_misses_code: "lines", "L2 misses on instructions, prefetches among them";
+        l2_misses_other: "lines", "L2 misses on anything else, prefetches among them";
+        llc_misses_descriptor: "lines", "LLC misses on descriptor rings, prefetches among them";
+        llc_misses_mbuf_header: "lines", "LLC misses on buffer headers (mbufs), prefetches among them";
+        llc_misses_payload: "lines", "LLC misses on packet data, prefetches among them";
+        llc_misses_code: "lines", "LLC misses on instructions, prefetches among them";
+        llc_misses_other: "lines", "LLC misses on anything else, prefetches among them";
     }
 }
 

@@ -281,10 +281,6 @@ impl MemorySystem {
         }
     }
 
-    fn snoop_cycles(&self) -> Cycles {
-        self.clock.cycle_at_or_after(self.shared.snoop_latency)
-    }
-
     /// What a store waits for that has a shared copy: even where nobody else has one, the permission comes from the LLC's
     /// directory.
     fn permission(&self, i: usize, line: u64, others: bool) -> Cycles {
@@ -413,11 +409,13 @@ impl MemorySystem {
             if !p.l1d_mshrs.free(t) {
                 return;
             }
+            let place = cache::beside(place, line);
+            p.streaming.end(place);
             p.stats.hardware_prefetches += 1;
             let (ready, level, state) = self.l2_access(i, line, 0, t, CoreAccess::Prefetch);
             self.private[i].l1d_mshrs.hold(t, ready);
             self.private[i].l1d_prefetchers.fetched(n, line, ready);
-            self.fill_l1d(i, cache::beside(place, line), (t, ready), level, state | PREFETCHED, t);
+            self.fill_l1d(i, place, (t, ready), level, state | PREFETCHED, t);
         }
     }
 
@@ -569,7 +567,7 @@ mod tests {
                     while t < (w + 1) * window {
                         let address = if shared { 0 } else { core as u64 * 4096 };
                         let (loaded, level) = if atomic { memory.load(core, address, 0, t) } else { (t, Level::L1) };
-                        let (done, other) = memory.store(core, address, loaded);
+                        let (done, other) = memory.store(core, address, 0, loaded);
                         uses += 1;
                         transfers += u32::from(level != Level::L1 || other != Level::L1);
                         t = done.max(t + Cycles(10));
@@ -609,7 +607,7 @@ mod tests {
         let p = platform();
         let mut memory = MemorySystem::new(&p, 1);
         let as_seen = |page: u64| Address { physical: 0, virtual_: page * 4096 };
-        let (mut t, mut level) = memory.store(0, as_seen(0), Cycles::ZERO);
+        let (mut t, mut level) = memory.store(0, as_seen(0), 0, Cycles::ZERO);
         assert_ne!(level, Level::L1);
         for page in [1, 2, 3, 4] {
             (t, level) = memory.load(0, as_seen(page), 0, t);

@@ -92,7 +92,7 @@ pub fn loaded(p: &Platform, streams: usize, stores_percent: u32, pause: Cycles, 
                 let (before, now) = (stores(n), stores(n + 1));
                 let (array, at) = if now > before { (1, before) } else { (0, n - before) };
                 let address = scattered((2 * i as u64 + array) * ARRAY + (core.offset + at) % ARRAY);
-                let done = if array == 1 { memory.store(i, address, t).0 } else { memory.load(i, address, 8, t).0 };
+                let done = if array == 1 { memory.store(i, address, 0, t).0 } else { memory.load(i, address, 8, t).0 };
                 let oldest = std::mem::replace(&mut core.done[n as usize % WINDOW], done);
                 (t + pause.max(Cycles(1))).max(oldest)
             }

@@ -247,13 +247,13 @@ impl MemorySystem {
             return (arrives + snoop, if dirty { Level::Snoop } else { Level::Llc }, state);
         }
         *self.shared.counter(who, true) += 1;
+        self.objects.missed(line, who == CoreAccess::Fetch, true);
         let copies = self.take_from_others(i, line, write, t);
         if self.shared.supplied(copies) {
             self.private[i].stats.snoop_hits += 1;
             let state = if write { EXCLUSIVE | DIRTY } else { 0 };
             return (t + self.shared.latency(i, line) + self.shared.snoop_latency, Level::Snoop, state);
         }
-        self.objects.missed(line, who == CoreAccess::Fetch, true);
         let s = &mut self.shared;
         let looked = t + s.latency(i, line);
         let start = s.mshrs.ready(looked, 1);
@@ -283,6 +283,15 @@ impl MemorySystem {
             self.shared.llc.set_state(at, old & !DMA | dirty);
         } else if always {
             self.llc_insert(line, (t, t), Level::Llc, dirty, 0, t);
+        }
+    }
+
+    /// A core overwrites a whole line at `t`: what the LLC has of it is old, and stays only where cores have nothing beside.
+    pub(super) fn llc_overwritten(&mut self, line: u64, t: Ps) {
+        if self.shared.inclusion == Inclusion::Inclusive {
+            self.llc_keep(line, 0, true, t);
+        } else {
+            self.shared.drop_line(line);
         }
     }
 
@@ -451,7 +460,7 @@ mod tests {
     #[test]
     fn another_cores_copy_costs_a_snoop_and_a_store_takes_it_away() {
         let (mut m, p) = system(2, |_| ());
-        m.store(0, LINE * 64, wiretime_base::Cycles(1000));
+        m.store(0, LINE * 64, 0, wiretime_base::Cycles(1000));
         assert!(m.private[0].holds(LINE));
         let (t, snoop) = (QUIET, p.llc.snoop_latency.ps());
         let (arrives, level, state) = m.llc_access(1, LINE, t, CoreAccess::Load);
@@ -473,7 +482,7 @@ mod tests {
             for core in 0..4 {
                 let t = wiretime_base::Cycles(100_000 + 300 * core as u64);
                 if write {
-                    m.store(core, LINE * 64, t);
+                    m.store(core, LINE * 64, 0, t);
                 } else {
                     m.load(core, LINE * 64, 0, t);
                 }
@@ -502,7 +511,7 @@ mod tests {
         let second = m.llc_access(1, LINE, at(200), CoreAccess::Load);
         assert_eq!((second.1, second.2), (Level::Dram, 0));
         // A dirty one does.
-        m.store(0, LINE * 64, wiretime_base::Cycles(900_000));
+        m.store(0, LINE * 64, 0, wiretime_base::Cycles(900_000));
         assert_eq!(m.llc_access(1, LINE, at(400), CoreAccess::Load).1, Level::Snoop);
     }
 
@@ -513,7 +522,7 @@ mod tests {
         m.llc_insert(LINE, Default::default(), Level::Llc, DIRTY | DMA, 0, QUIET);
         let t = wiretime_base::Cycles(300_000);
         let (there, _) = m.load(0, LINE * 64, 0, t);
-        let (stored, _) = m.store(0, LINE * 64, there);
+        let (stored, _) = m.store(0, LINE * 64, 0, there);
         assert_eq!(stored - there, m.clock.cycle_at_or_after(p.llc.latency.ps()) + wiretime_base::Cycles(1));
         assert!(m.shared.llc.find(LINE).is_none());
     }
@@ -521,7 +530,7 @@ mod tests {
     #[test]
     fn what_an_inclusive_cache_drops_leaves_the_cores_and_dirty_lines_go_to_memory() {
         let (mut m, p) = system(1, |p| p.llc.inclusion = Inclusion::Inclusive);
-        m.store(0, LINE * 64, wiretime_base::Cycles(1000));
+        m.store(0, LINE * 64, 0, wiretime_base::Cycles(1000));
         let sets = p.llc.size.bytes() / 64 / u64::from(p.llc.ways);
         for way in 1..=u64::from(p.llc.ways) {
             m.llc_insert(LINE + way * sets, Default::default(), Level::Llc, 0, 0, QUIET);

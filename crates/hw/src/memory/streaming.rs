@@ -3,8 +3,8 @@
 //!
 //! After the Neoverse N1's Technical Reference Manual: 7.2.7, and the thresholds of its control register (13.32). A stream is
 //! told by its addresses: each store begins at most as far behind the one before as one instruction writes. Left out:
-//! more than one stream at a time, descending ones, and what a line costs that is left half written but for the read that
-//! it then takes; a loop that leaves gaps of 24 bytes and less counts as one that leaves none.
+//! more than one stream at a time, descending ones, what a line costs that is left half written but for the read that it
+//! then takes, and others that ask for it before it is whole; a loop that leaves gaps of 24 bytes and less counts as one that leaves none.
 
 use super::{Address, LINE};
 use crate::params::WriteStreaming;
@@ -91,10 +91,10 @@ impl Streaming {
         self.hits = self.hits.saturating_add(stores);
     }
 
-    /// Whether it is the line at `place` that is being written.
+    /// Whether it is the line at `place` that is being written, by a store that goes on from the stream.
     #[inline]
-    pub fn writes(&self, place: u64) -> bool {
-        self.open == Some(place)
+    pub fn writes(&self, place: u64, step: Step) -> bool {
+        step.follows && self.open == Some(place)
     }
 
     /// Somebody wants the line: it is no longer being written.
@@ -109,7 +109,7 @@ impl Streaming {
     pub fn missed(&mut self, address: Address, place: u64, Step { before, follows }: Step) -> Miss {
         // What was written last reached the end of its line.
         let whole = before % LINE >= LINE - STEP;
-        let broken = self.open.take().filter(|_| !whole);
+        let broken = self.open.take().filter(|&open| !whole && open != place);
         let goes_on = follows && whole && address.virtual_ % LINE < STEP && self.hits <= self.patience;
         self.lines = if goes_on { self.lines + 1 } else { 0 };
         (self.last, self.hits) = (address.virtual_, 0);
@@ -194,8 +194,10 @@ mod tests {
         let mut s = streaming();
         write(&mut s, 0, 8192 + 16, 16);
         let place = 8192 / LINE;
-        assert!(s.writes(place) && !s.writes(place - 1));
+        let step = s.step(at(8192 + 16));
+        assert!(s.writes(place, step) && !s.writes(place - 1, step));
         let step = s.step(at(1 << 30));
+        assert!(!s.writes(place, step), "another store, however soon");
         let miss = s.missed(at(1 << 30), 1 << 24, step);
         assert_eq!(miss, Miss { target: Target::L1, broken: Some(place) });
     }

@@ -453,9 +453,12 @@ impl Dram {
         self.stats.writes_moved += 1;
         let channel = &mut self.channels[place.channel];
         channel.columns.remove(column, place.bank as u16, &self.timing);
-        let Some((gone, next)) = channel.banks[place.bank].remove(column).filter(|(u, _)| u.opens) else {
+        let Some((gone, next)) = channel.banks[place.bank].remove(column) else { return };
+        if !gone.opens {
+            self.stats.row_hits -= 1;
             return;
-        };
+        }
+        self.stats.row_misses -= 1;
         channel.activations[place.rank].remove(gone.opened, place.bank as u16, &self.timing);
         if let Some(next) = next {
             let at = self.latest_opening(place, gone.opened, &next).unwrap_or(gone.opened);

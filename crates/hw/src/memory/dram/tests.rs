@@ -328,6 +328,7 @@ fn a_queue_that_was_full_before_is_sent_before_and_once() {
     let (earlier, later): (Vec<Ps>, Vec<Ps>) = columns(&d).iter().partition(|&&c| c < t + Ps::from_us(2));
     assert_eq!((earlier.len(), later.len()), (4, 1), "each once");
     assert_eq!(d.channels[0].banks.iter().map(|b| b.all().count()).sum::<usize>(), 5);
+    assert_eq!(d.stats.row_hits + d.stats.row_misses, 5, "each once here, too");
 }
 
 #[test]

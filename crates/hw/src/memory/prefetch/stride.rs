@@ -21,7 +21,11 @@ impl Strides {
         Self { entries: vec![Stride::default(); entries].into(), confident }
     }
 
+    /// What no instruction is known of (page walks, prefetches, instruction fetch) has no stride.
     pub fn train(&mut self, pc: u64, line: u64, reach: Reach) -> Wanted {
+        if pc == 0 {
+            return NOTHING;
+        }
         let count = self.entries.len();
         let entry = &mut self.entries[(pc >> 2 ^ pc >> 10) as usize % count];
         if entry.pc != pc {
@@ -60,6 +64,12 @@ mod tests {
             lines(0x80, line * 7 % 5); // another instruction does not disturb
         }
         assert_eq!(lines(0x40, 9), [18, 21]);
+    }
+
+    #[test]
+    fn what_no_instruction_asked_for_has_no_stride() {
+        let mut strides = Strides::new(256, 2);
+        assert!((0..20).all(|line| strides.train(0, line, Reach { degree: 1, distance: 1 }) == NOTHING));
     }
 
     #[test]

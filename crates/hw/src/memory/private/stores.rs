@@ -7,9 +7,10 @@ use crate::requester::CoreAccess;
 use wiretime_base::{Cycles, Ps};
 
 impl MemorySystem {
-    /// A store to the line of `address`, leaving the store buffer at cycle `t`; returns when it is done.
+    /// A store by the instruction at `pc` to the line of `address`, leaving the store buffer at cycle `t`; returns when it is
+    /// done.
     #[inline]
-    pub fn store(&mut self, i: usize, address: impl Into<Address>, t: Cycles) -> (Cycles, Level) {
+    pub fn store(&mut self, i: usize, address: impl Into<Address>, pc: u64, t: Cycles) -> (Cycles, Level) {
         let address = address.into();
         let line = address.line();
         let p = &mut self.private[i];
@@ -40,17 +41,17 @@ impl MemorySystem {
             }
             return self.upgrade(i, at, line, t);
         }
-        if p.streaming.writes(place) {
+        if p.streaming.writes(place, step) {
             p.unrest += 1;
             return (t + Cycles(1), Level::L1);
         }
         p.stats.l1_dcache_store_misses += 1;
         let miss = p.streaming.missed(address, place, step);
         if let Some(broken) = miss.broken {
-            self.l1d_miss(i, broken, 0, t, CoreAccess::Store);
+            self.l1d_miss(i, broken, pc, t, CoreAccess::Store);
         }
         match miss.target {
-            Target::L1 => self.l1d_miss(i, place, 0, t, CoreAccess::Store),
+            Target::L1 => self.l1d_miss(i, place, pc, t, CoreAccess::Store),
             target => self.stream(i, line, target, t),
         }
     }
@@ -80,12 +81,14 @@ impl MemorySystem {
     /// A line comes into the L2 as it is to be from now on, whatever it was; returns when.
     fn overwrite(&mut self, i: usize, line: u64, t: Cycles) -> Cycles {
         let p = &mut self.private[i];
-        p.remove_l1d(line);
-        p.l2.remove(line);
+        let had = p.remove_l1d(line).unwrap_or(0) | p.l2.remove(line).unwrap_or(0);
         let now = self.clock.at(t);
-        let asked = self.take_from_others(i, line, true, now).any;
-        self.shared.drop_line(line);
-        let done = t + self.l2_latency + if asked { self.snoop_cycles() } else { Cycles::ZERO };
+        let others = self.take_from_others(i, line, true, now).any;
+        let mut done = t + self.l2_latency;
+        if had & EXCLUSIVE == 0 {
+            done += self.permission(i, line, others);
+        }
+        self.llc_overwritten(line, now);
         self.shared.entered(i, line);
         self.fill_l2(i, line, (t, done), Level::L2, DIRTY | EXCLUSIVE, t);
         done
@@ -136,6 +139,8 @@ impl MemorySystem {
                 p.l1d.set_state(at, DIRTY | EXCLUSIVE);
                 return (t + Cycles(1), Level::L1);
             }
+        } else {
+            p.stats.l1_dcache_store_misses += 1;
         }
         let target = p.streaming.zeroed(address);
         if target != Target::L1 {
@@ -175,7 +180,7 @@ mod tests {
         let mut memory = MemorySystem::new(&p, 1);
         let mut t = Cycles::ZERO;
         for address in (0..bytes).step_by(16) {
-            t = memory.store(0, address, t).0;
+            t = memory.store(0, address, 0, t).0;
         }
         (memory, t)
     }
@@ -207,25 +212,82 @@ mod tests {
         }
     }
 
+    /// A line that a stream has half written, and a prefetcher brings: it is in the L1D once, and others can take it away.
+    #[test]
+    fn what_a_stream_has_open_is_prefetched_once() {
+        let mut p = platform();
+        // Its index does not take bits of the virtual address.
+        (p.l1d.size, p.l1d.ways) = ("32KiB".parse().expect("a size"), 8);
+        let (mut memory, mut t) = (MemorySystem::new(&p, 2), Cycles::ZERO);
+        let open = p.write_streaming.after.bytes() + 16 * LINE;
+        for address in (0..open + 16).step_by(16) {
+            t = memory.store(0, address, 0, t).0;
+        }
+        let there = |m: &MemorySystem| m.private[0].l1d.find(open / LINE).is_some();
+        assert!(!there(&memory));
+        for n in (3..9).rev() {
+            t = memory.load(0, open - n * LINE, 0x400, t + Cycles(500)).0;
+        }
+        assert!(there(&memory), "the prefetcher has brought it");
+        t = memory.store(0, 1 << 30, 0, t + Cycles(1000)).0;
+        memory.load_to_write(1, open, 0, t + Cycles(1000));
+        assert!(!there(&memory), "no second copy is left");
+    }
+
+    /// A store into the line that is being streamed goes with the stream only where it goes on from it.
+    #[test]
+    fn what_comes_later_to_a_streamed_line_is_no_part_of_the_stream() {
+        let (mut memory, t) = written(platform().write_streaming.after.bytes() + LINE + 16, |_| {});
+        let open = platform().write_streaming.after.bytes() + LINE;
+        assert_eq!(memory.store(0, open + 16, 0, t).1, Level::L1, "it goes on");
+        let misses = memory.private_stats(0).l1_dcache_store_misses;
+        let (done, _) = memory.store(0, open + 56, 0, t + Cycles(100_000));
+        assert!(done > t + Cycles(100_001) && memory.private_stats(0).l1_dcache_store_misses == misses + 1);
+    }
+
+    /// To own a line costs the way to the directory, unless it is owned; and no memory is read.
+    #[test]
+    fn whole_lines_are_owned_before_they_are_zeroed() {
+        let p = platform();
+        let mut memory = MemorySystem::new(&p, 2);
+        let (owned, _) = memory.zero_line(0, 0x8000u64, Cycles::ZERO);
+        let way = memory.clock.cycle_at_or_after(p.llc.latency.ps());
+        assert_eq!(owned, Cycles(p.l2.latency.into()) + way);
+        assert_eq!(memory.zero_line(0, 0x8000u64, owned), (owned + Cycles(1), Level::L1));
+        let s = memory.private_stats(0);
+        assert_eq!((s.l1_dcache_stores, s.l1_dcache_store_misses), (2, 1));
+        assert_eq!(memory.dram_stats().reads_store, 0);
+    }
+
+    /// Where the LLC has all that cores have, it has what they overwrite as well.
+    #[test]
+    fn an_inclusive_llc_has_what_is_overwritten() {
+        let mut p = platform();
+        p.llc.inclusion = crate::params::Inclusion::Inclusive;
+        let mut memory = MemorySystem::new(&p, 1);
+        memory.zero_line(0, 0x8000u64, Cycles::ZERO);
+        assert!(memory.shared.llc.find(0x8000 / LINE).is_some());
+    }
+
     /// A line that another core has, dirty or shared; and one that nobody has: each costs one way, at the load.
     #[test]
     fn what_is_read_to_be_written_is_asked_for_once() {
         let p = platform();
         for shared in [false, true] {
             let mut memory = MemorySystem::new(&p, 2);
-            let mut t = memory.store(1, 0x1000, Cycles::ZERO).0;
+            let mut t = memory.store(1, 0x1000, 0, Cycles::ZERO).0;
             if shared {
                 t = memory.load(0, 0x1000, 0, t + Cycles(1000)).0;
             }
             let (there, level) = memory.load_to_write(0, 0x1000, 0, t + Cycles(1000));
             assert_eq!((level, memory.private_stats(1).snooped_lines > 0), (Level::Snoop, true));
-            assert_eq!(memory.store(0, 0x1000, there), (there + Cycles(1), Level::L1));
+            assert_eq!(memory.store(0, 0x1000, 0, there), (there + Cycles(1), Level::L1));
             assert_eq!(memory.load_to_write(0, 0x1000, 0, there + Cycles(9)).1, Level::L1);
         }
         let mut memory = MemorySystem::new(&p, 2);
         let (there, level) = memory.load_to_write(0, 0x1000, 0, Cycles::ZERO);
         assert_eq!(level, Level::Dram);
-        assert_eq!(memory.store(0, 0x1000, there), (there + Cycles(1), Level::L1));
+        assert_eq!(memory.store(0, 0x1000, 0, there), (there + Cycles(1), Level::L1));
         let private = memory.private_stats(0);
         assert_eq!((private.l1_dcache_load_misses, private.l1_dcache_store_misses), (1, 0));
     }
@@ -233,8 +295,8 @@ mod tests {
     #[test]
     fn a_store_into_what_was_streamed_owns_it_again() {
         let (mut memory, t) = written(platform().write_streaming.llc_after.bytes() * 2, |_| {});
-        let (done, level) = memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, t + Cycles(1000));
+        let (done, level) = memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, 0, t + Cycles(1000));
         assert_eq!(level, Level::Llc);
-        assert_eq!(memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, done).1, Level::L1);
+        assert_eq!(memory.store(0, platform().write_streaming.llc_after.bytes() + LINE, 0, done).1, Level::L1);
     }
 }
