@@ -216,13 +216,18 @@ def test_loss_is_of_what_came_and_not_of_the_rate_where_chance_decides() -> None
 
 
 def test_trials_hold_many_periods_of_their_arrivals() -> None:
-    usual = boot.length(runs.Request(), 1.0)
-    assert boot.length(runs.Request(arrivals="burst:64"), 1.0) == usual
-    assert boot.length(runs.Request(arrivals="burst:65536"), 1.0).packets == 32768
-    assert boot.length(runs.Request(arrivals="on-off:500us"), 1.0).microseconds(64, 1e10) == 10_000
-    for arrivals, why in (("on-off:2ms", "10 periods have to fit"), ("ramp:10%:1ms", "whose loads last")):
-        with pytest.raises(WiretimeError, match=why):
-            boot.length(runs.Request(arrivals=arrivals), 1.0)
+    link = {"rate": "100Gbps", "gap_bytes": 20}
+    burst, on_off = {"kind": "burst", "size": 64}, {"kind": "on-off", "on": "500us"}
+    assert boot.period_ps(burst, link, 64, 1e9) == pytest.approx(64 * 64 * 8 * 1000)
+    assert boot.period_ps(on_off, link, 64, 1e10) == pytest.approx(500e6 * 100 * 64 / 84 / 10)
+    assert boot.period_ps({"kind": "poisson"}, link, 64, 1e9) == 0
+    assert boot.in_periods("burst:64", 30e6, 40_000_000, 500_000_000) == (60_000_000, 510_000_000), "17 of them"
+    assert boot.in_periods("burst:64", 30e6, 0, 100_000_000) == (0, 300_000_000), "ten at least"
+    assert boot.in_periods("burst:64", 90e9, 1, 100_000_000) == (90_000_000_000, 180_000_000_000), "all that fit"
+    with pytest.raises(WiretimeError, match="a period of this search takes 101 ms.*: 2 periods have to fit"):
+        boot.in_periods("burst:64", 101e9, 0, 1)
+    with pytest.raises(WiretimeError, match="whose loads last"):
+        boot.length(runs.Request(arrivals="ramp:10%:1ms"), 1.0)
 
 
 def test_a_backlog_that_only_rings_take_in_is_loss_of_a_longer_load() -> None:
@@ -314,8 +319,9 @@ def test_loss_ratios_without_an_answer() -> None:
 def test_the_longest_burst_is_found() -> None:
     def longest(room: int) -> int | None:
         """Of a device that takes so many frames at once."""
-        steps = rfc2544.back_to_back(64, 76e9)
-        asked = next(steps)
+        steps = rfc2544.back_to_back(64, 76e9, 10e9)
+        next(steps)  # what is left goes first
+        asked = steps.send(server({"rate": "1Mbps", "size": 64, "duration": "5ms"}, 10e9))
         while True:
             n = asked["packets"]
             try:
@@ -328,8 +334,9 @@ def test_the_longest_burst_is_found() -> None:
 
 
 def test_the_longest_burst_of_what_only_takes_packets_is_found() -> None:
-    steps = rfc2544.back_to_back(64, 76e9)
-    asked = next(steps)
+    steps = rfc2544.back_to_back(64, 76e9, 10e9)
+    next(steps)
+    asked = steps.send(server({"rate": "1Mbps", "size": 64, "duration": "5ms"}, 10e9))
     with pytest.raises(StopIteration) as end:
         while True:
             n = asked["packets"]
@@ -373,7 +380,21 @@ def test_latency_at_the_throughput_is_a_fresh_loads() -> None:
     while "follow" not in question or question["follow"] == "0ns":
         asked.append(question)
         question = steps.send(server(question, 10e9))
-    assert question["idle"] == "5ms" and {a["idle"] for a in asked} == {"0ns"}
+    assert question["idle"] == "2ms" and {a["idle"] for a in asked} == {"0ns"}
+    drained = _native.parse_rate(asked[-1]["rate"]) / _native.parse_rate(question["rate"])
+    assert drained == pytest.approx(trials.DRAIN_SHARE, rel=1e-3)
+
+
+def test_drains_until_rings_are_empty() -> None:
+    steps, times = trials.drain(64, 1e9), 0
+    asked: dict[str, Any] | None = next(steps)
+    while asked is not None:
+        times += 1
+        try:
+            asked = steps.send(server(asked, 0.0 if times < 7 else 1e9))
+        except StopIteration:
+            asked = None
+    assert times == 7
 
 
 def test_rates_of_several_ports_are_said_to_be_of_each() -> None:

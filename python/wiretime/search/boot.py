@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 from typing import Any, TypeVar
 
 import wiretime._native as _native
@@ -12,7 +13,7 @@ from wiretime import apps, load, runs
 from wiretime.apps.model import SENDS
 from wiretime.errors import WiretimeError
 from wiretime.request import OF_ONE_LOAD, option_of
-from wiretime.search.trials import LONGEST_US, MEASURE, Asked, Length, Steps
+from wiretime.search.trials import Asked, Length, Steps
 
 Found = TypeVar("Found")
 Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
@@ -20,8 +21,8 @@ Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
 # Frames of a search that is not told which.
 STANDARD_SIZES = (64, 128, 256, 512, 1024, 1518)
 FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
-# Periods of bursts that a trial has at least.
-PERIODS = 10
+# Periods of bursts that a trial has at least: of long ones as many as fit into its longest, and at least two.
+PERIODS, FEWEST_PERIODS, LONGEST_PERIODIC_PS = 10, 2, 200 * 10**9
 # A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
 AGEING, AGEING_RATE = "10ms", 5e9
@@ -77,24 +78,29 @@ def length(request: runs.Request, factor: float) -> Length:
     if not FACTOR_MIN <= factor <= FACTOR_MAX:
         raise WiretimeError(f"--trial-length {factor:g}: allowed are {FACTOR_MIN:g} to {FACTOR_MAX:g}")
     checked = waking(request)
-    packets, least_us = _periods(request, checked.settings["load"]["arrivals"])
-    return Length(max(checked.command.ring * request.queues, packets), factor, least_us)
+    if checked.settings["load"]["arrivals"]["kind"] == "ramp":
+        raise WiretimeError(f"--arrivals {request.arrivals}: not of a search, whose loads last")
+    return Length(checked.command.ring * request.queues, factor)
 
 
-def _periods(request: runs.Request, arrivals: dict[str, Any]) -> tuple[int, float]:
-    """Return the packets of a ring turnover, and the microseconds, whose trials hold enough periods of the arrivals."""
-    kind, why = arrivals["kind"], f"--arrivals {request.arrivals}: not of a search"
-    if kind == "ramp":
-        raise WiretimeError(f"{why}, whose loads last")
-    if kind == "burst":
-        return arrivals["size"] * PERIODS // MEASURE, 0.0
-    if kind != "on-off":
-        return 0, 0.0
-    # Half of the time nothing is sent.
-    least_us = 2 * PERIODS * _native.parse_duration(arrivals["on"]) / 1e6
-    if least_us > LONGEST_US:
-        raise WiretimeError(f"{why}, whose trials last at most {LONGEST_US / 1000:g} ms: {PERIODS} periods have to fit")
-    return 0, least_us
+def period_ps(arrivals: Mapping[str, Any], link: Mapping[str, Any], size: int, rate: float) -> float:
+    """Return how long it takes until arrivals of a rate repeat themselves; 0 of those that have no periods."""
+    if arrivals["kind"] == "burst":
+        return float(arrivals["size"] * size * 8e12 / rate)
+    if arrivals["kind"] == "on-off":
+        return _native.parse_duration(arrivals["on"]) * float(load.carried(link, Fraction(size))) / rate
+    return 0.0
+
+
+def in_periods(arrivals: str, period: float, warm_up: int, duration: int) -> tuple[int, int]:
+    """Return warm-up and duration in whole periods of arrivals, in ps: a window between two bursts shows nothing."""
+    count = min(max(ceil(duration / period), PERIODS), int(LONGEST_PERIODIC_PS / period))
+    if count < FEWEST_PERIODS:
+        raise WiretimeError(
+            f"--arrivals {arrivals}: a period of this search takes {period / 1e9:.3g} ms, and trials last at most "
+            f"{LONGEST_PERIODIC_PS / 1e9:g} ms: {FEWEST_PERIODS} periods have to fit"
+        )
+    return ceil(ceil(warm_up / period) * period), ceil(count * period)
 
 
 def _ageing(checked: runs.Checked, highest: float) -> tuple[float, str]:
@@ -135,6 +141,8 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
     shortest = {**base, "sizes": {"kind": "fixed", "size": size}, "rate": f"{rate}bps"}
     first = replace(first, internals={**(request.internals or {}), "load": shortest})
     aged = _aged(steps, size, *_ageing(checked, line(request, size)))
+    port = checked.platform["link"][0]
+    wire = max(_native.parse_duration(each["latency"]) for each in checked.platform["link"])
     woken = False
 
     def on_trial(result: dict[str, Any]) -> Asked | None:
@@ -146,6 +154,16 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
         except StopIteration:
             return None
         woken = True
+        if "arrivals" not in asked and not asked.get("packets"):
+            period = period_ps(base["arrivals"], port, asked["size"], _native.parse_rate(asked["rate"]))
+            if period:
+                times = (_native.parse_duration(asked[name]) for name in ("warm_up", "duration"))
+                warm_up, duration = in_periods(request.arrivals, period, *times)
+                asked |= {"warm_up": f"{warm_up}ps", "duration": f"{duration}ps"}
+        # What an earlier trial has sent arrives for as long as the wire takes; and so late come the last answers.
+        for name, ways in (("warm_up", 1), ("follow", 2)):
+            if time := _native.parse_duration(asked[name]):
+                asked[name] = f"{time + ways * wire}ps"
         changes = {
             "sizes": {"kind": "fixed", "size": asked.pop("size")},
             "rate": asked.pop("rate"),

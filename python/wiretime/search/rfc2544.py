@@ -14,7 +14,7 @@ from wiretime import runs
 from wiretime.apps.model import CONSUMES
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import Found, find
-from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, full, waiting
+from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, drain, full, waiting
 
 # Frame loss is measured at these shares of the line, until two in a row lose nothing (section 26.3).
 LOSS_STEPS = tuple(i / 10 for i in range(10, 0, -1))
@@ -23,8 +23,8 @@ BURST_FIRST, BURST_MAX = 64, 1 << 20
 # An overload is 110 % of the throughput, or the line; recovery is measured at half of it (section 26.5).
 OVERLOAD, HALF = 1.1, 0.5
 IDLE = "2ms"
-# What the search has left in rings and FIFO is gone after such a pause: latency at the throughput is a fresh load's.
-DRAIN = "5ms"
+# How long a burst is followed, where it takes no longer than that to be forwarded.
+FOLLOW_US, SLACK = 20_000.0, 1.5
 # Overloads, each of some ring turnovers, until something is lost: a FIFO may hold many rings.
 FILLING_MAX = 200
 
@@ -44,8 +44,9 @@ class Benchmarks:
     drained_ns: float | None
 
 
-def _burst(size: int, rate: float, packets: int) -> Generator[Asked, dict[str, Any], bool]:
+def _burst(size: int, rate: float, packets: int, forwards: float) -> Generator[Asked, dict[str, Any], bool]:
     """Send a burst after a pause; whether nothing of it is lost."""
+    follow_us = max(FOLLOW_US, SLACK * packets * size * 8 / forwards * 1e6)
     result = yield {
         "size": size,
         "rate": f"{int(rate)}bps",
@@ -53,7 +54,7 @@ def _burst(size: int, rate: float, packets: int) -> Generator[Asked, dict[str, A
         "idle": IDLE,
         "warm_up": "0ns",
         "duration": f"{int(packets * size * 8 / rate * 1e9) + 1000}ns",
-        "follow": "20ms",
+        "follow": f"{int(follow_us)}us",
     }
     counts = [port["cohort"] for port in result["ports"]]
     if result.get("role") == CONSUMES:
@@ -62,16 +63,20 @@ def _burst(size: int, rate: float, packets: int) -> Generator[Asked, dict[str, A
     return all(c["forwarded"] == c["offered"] > 0 for c in counts)
 
 
-def back_to_back(size: int, rate: float) -> Generator[Asked, dict[str, Any], int | None]:
-    """Find the longest burst that is forwarded whole; ``None`` where even the longest tried is."""
+def back_to_back(size: int, rate: float, forwards: float) -> Generator[Asked, dict[str, Any], int | None]:
+    """Find the longest burst that is forwarded whole; ``None`` where even the longest tried is.
+
+    Bursts come at ``rate``, and ``forwards`` bits a second are forwarded.
+    """
+    yield from drain(size, forwards)
     low, high = 0, BURST_FIRST
-    while (yield from _burst(size, rate, high)):
+    while (yield from _burst(size, rate, high, forwards)):
         low, high = high, 2 * high
         if high > BURST_MAX:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        if (yield from _burst(size, rate, middle)):
+        if (yield from _burst(size, rate, middle, forwards)):
             low = middle
         else:
             high = middle
@@ -106,7 +111,9 @@ def _one(size: int, highest: float, tell: Tell, trial_length: Length) -> Generat
     latency = None
     if best is not None:
         microseconds = trial_length.microseconds(size, best.offered)
-        at_throughput = yield from ask(tell, size, best.offered, microseconds, follow="5ms", idle=DRAIN)
+        # Of a fresh load: the search has left full rings.
+        yield from drain(size, best.offered)
+        at_throughput = yield from ask(tell, size, best.offered, microseconds, follow="5ms", idle=IDLE)
         latency = at_throughput.latency
     losses: list[Trial] = []
     for fraction in LOSS_STEPS:
@@ -121,7 +128,7 @@ def _one(size: int, highest: float, tell: Tell, trial_length: Length) -> Generat
     recovered, drained = yield from recovery(
         size, min(best.offered * OVERLOAD, highest), best.offered * HALF, trial_length
     )
-    burst = yield from back_to_back(size, highest)
+    burst = yield from back_to_back(size, highest, best.offered)
     return Benchmarks(size, found, latency, losses, burst, recovered, drained)
 
 

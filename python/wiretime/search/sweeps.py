@@ -10,11 +10,9 @@ from wiretime import load, runs
 from wiretime.errors import WiretimeError
 from wiretime.search.boot import in_one_boot, length, line, link
 from wiretime.search.maximum import Found, find
-from wiretime.search.trials import Steps, Tell, Trial, ask
+from wiretime.search.trials import Steps, Tell, Trial, ask, drain
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-# Before the first fraction the backlog of the search drains: rings and FIFO, many times over.
-DRAIN_US = 5000
 STEPS_MAX = 1000
 
 
@@ -31,12 +29,10 @@ def latency(
         results.append(found)
         if found.best is None:
             return
+        yield from drain(size, found.best.offered)
         for fraction in FRACTIONS:
             rate = found.best.offered * fraction
-            settle = None if trials else DRAIN_US
-            trials.append(
-                (yield from ask(tell, size, rate, trial_length.microseconds(size, rate), settle, follow="5ms"))
-            )
+            trials.append((yield from ask(tell, size, rate, trial_length.microseconds(size, rate), follow="5ms")))
 
     in_one_boot(request, [size], steps())
     return results[0], trials

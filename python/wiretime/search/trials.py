@@ -28,6 +28,8 @@ CERTAIN, GROWTH, BURST = 1.96, 0.001, 32
 MIXED, STEADY, SAME, WAITS_MAX = 0.01, 0.001, 20, 50
 # Answers that a window may miss, since those to its last requests come later.
 UNANSWERED = 0.005
+# What earlier loads have left goes under so small a share of a load, in steps of so long; so many at most.
+DRAIN_SHARE, DRAIN_US, DRAINS_MAX = 0.01, 5000, 100
 CLASSES = {"dma_drop": "DmaDrop", "core_drop": "CoreDrop", "tx_drop": "TxDrop", "host_drop": "HostDrop"}
 
 
@@ -68,12 +70,10 @@ class Length:
 
     packets: int
     factor: float = 1.0
-    # What arrivals in periods need.
-    least_us: float = 0.0
 
     def microseconds(self, size: int, rate: float) -> float:
         """Return how long so many turnovers of the rings take at a rate."""
-        return max(self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6, self.least_us)
+        return self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
 
 
 def full(result: dict[str, Any]) -> bool:
@@ -169,6 +169,22 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
 def clamped(microseconds: float) -> float:
     """Return a length that a trial can have."""
     return min(max(microseconds, SHORTEST_US), LONGEST_US)
+
+
+def drain(size: int, rate: float) -> Steps:
+    """Offer hardly anything of a rate until what earlier loads have left in rings and FIFOs is gone."""
+    for _ in range(DRAINS_MAX):
+        result = yield {
+            "size": size,
+            "rate": f"{max(int(rate * DRAIN_SHARE), 1)}bps",
+            "arrivals": {"kind": "constant"},
+            "idle": "0ns",
+            "warm_up": "0ns",
+            "duration": f"{DRAIN_US}us",
+            "follow": "0ns",
+        }
+        if all(left <= FEW * len(result["ports"]) for left in waiting(result, size)[-1:]):
+            return
 
 
 def ask(
