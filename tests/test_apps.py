@@ -203,6 +203,27 @@ def test_a_steady_rate_is_told_from_a_slow_start() -> None:
     assert iperf.steady(slow, step, 50_000) is None and iperf.steady([], step, 1) is None
 
 
+@pytest.mark.parametrize(("step", "duration"), [(100_000.0, "1ms"), (100_000.0, "150us"), (400_000.0, "4s")])
+def test_a_rate_is_of_the_steps_that_it_is_measured_over(step: float, duration: str) -> None:
+    """A run of many steps keeps fewer; one of part of a step is measured over more than it."""
+    points = round(5e9 / step)
+    report = {
+        "series_step_ns": step,
+        "series": [[1000 * (i + 1) * round(step / 1e5), 0, 0] for i in range(points)],
+        "round_trip_ns": 1e4,
+        "sent": 0,
+        "received": 0,
+        "server_bytes": None,
+        "state": "done",
+        "retransmissions": [0, 0],
+        "datagrams": [0, 0],
+    }
+    load = {"iperf": {"reverse": False}}
+    run = {"warm_up": "1ms", "duration": duration, "load": load}
+    result: Any = {"configuration": {"run": run}, "ports": [{"iperf": report}]}
+    assert iperf.summary(result)["gbps"] == pytest.approx(1000 * 8 / 1e5)
+
+
 def test_users_programs_are_checked_before_the_boot(tmp_path: Path) -> None:
     def said(name: str, **options: Any) -> str:
         with pytest.raises(WiretimeError) as e:
@@ -306,6 +327,8 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
         {"counter-value": "500000", "event": "armv8_pmuv3_0/l2d_cache_refill/"},
         {"counter-value": "<not counted>", "event": "instructions"},
         {"counter-value": "7", "event": "page-faults"},
+        {"counter-value": "1.2.3", "event": "context-switches"},
+        {"counter-value": "3", "event": 5},
     ]
     perf, nic = tmp_path / "perf.json", tmp_path / "ethtool.txt"
     perf.write_text("\n".join(json.dumps(line) for line in lines))
@@ -319,6 +342,12 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
     console = Console(width=150)
     with console.capture() as shown:
         console.print(compare.table(ours, measured, None))
+    # A unit's event with a modifier, in a locale of commas.
+    (tmp_path / "comma.json").write_text(
+        json.dumps({"counter-value": "1000000,500000", "event": "armv8_pmuv3_0/inst_retired/u"})
+    )
+    assert compare.read([tmp_path / "comma.json"]).events == {"inst_retired": 1000000.5}
+    assert compare._event("armv8_pmuv3_0/event=0x8,name=x/") == "event=0x8" and compare._event("cycles:u") == "cycles"
     rows = {line[:16].strip(): line[16:].split() for line in shown.get().splitlines()}
     assert rows["cycles"][:3] == ["400.000", "200.000", "2.00"] and rows["L2 misses"][:3] == ["4.000", "50.000", "0.08"]
     assert rows["not received"][:2] == ["0.100", "0.010"] and "instructions" not in rows

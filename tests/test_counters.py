@@ -99,11 +99,17 @@ def test_diff_shows_what_has_moved(folder: Path, result: Any, tmp_path: Path) ->
     changed = json.loads(json.dumps(result))
     changed["forwarded_gbps"] /= 2
     changed["configuration"]["platform"]["core"]["rob_entries"] = 7
+    changed["app"]["command"] += " --rxd=256"
+    changed["app"]["kernel_arguments"] += ["mitigations=off"]
+    changed["versions"]["dpdk"] = "25.11"
     (tmp_path / "result.json").write_text(json.dumps(changed))
     shown = wiretime("diff", str(folder), str(tmp_path))
     assert shown.returncode == 0, shown.stderr
     rows = [line.split() for line in shown.stdout.splitlines()]
     assert ["core.rob_entries", "128", "7"] in rows
+    differs = {row[0]: row[-1] for row in rows if row}
+    assert differs["app.command"] == "--rxd=256" and "mitigations=off" in differs["app.kernel_arguments"]
+    assert differs["versions.dpdk"] == "25.11"
     (forwarded,) = (row for row in rows if row[:1] == ["forwarded"] and row[-1] == "Gb/s")
     assert float(forwarded[1]) == pytest.approx(2 * float(forwarded[2]), abs=0.02)
     assert forwarded[3] == "0.500"

@@ -99,6 +99,9 @@ def test_a_core_more_is_one_however_they_were_set(overloaded: Path) -> None:
 
     assert more(here) == {"cores": 2, "queues": 2}
     assert more({**here, "system.cores": 2}) == {"system.cores": 3, "queues": 2}
+    # One core that polls four queues.
+    changes = {c.label: c.settings for c in explain.changes(result, {**here, "queues": 4})}
+    assert changes["one core more"] == {"cores": 2, "queues": 4} and "one core and queue more" not in changes
 
 
 def test_what_only_rings_take_in_is_no_rate(overloaded: Path) -> None:

@@ -88,6 +88,7 @@ def test_what_is_picked_is_a_study() -> None:
         (Form(changes=(Change("arrivals", "poison"),)), "--arrivals poison: allowed are constant, poisson"),
         (Form(measure="msb", changes=(Change("duration", "1ms"),)), "a search finds the load itself"),
         (Form(app="iperf3", measure="msb"), "iperf3 finds its rate by itself"),
+        (Form(measure="msb", sizes=("imix",)), "packet_size imix: a search takes one size"),
         (Form(sizes=tuple(str(n) for n in range(64, 364))), "300 points; the page runs at most 200"),
     ],
 )

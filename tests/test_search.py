@@ -224,7 +224,7 @@ def test_trials_hold_many_periods_of_their_arrivals() -> None:
     assert boot.in_periods("burst:64", 30e6, 40_000_000, 500_000_000) == (60_000_000, 510_000_000), "17 of them"
     assert boot.in_periods("burst:64", 30e6, 0, 100_000_000) == (0, 300_000_000), "ten at least"
     assert boot.in_periods("burst:64", 90e9, 1, 100_000_000) == (90_000_000_000, 180_000_000_000), "all that fit"
-    with pytest.raises(WiretimeError, match="a period of this search takes 101 ms.*: 2 periods have to fit"):
+    with pytest.raises(WiretimeError, match=r"a period of this search takes 101 ms.*: 2 periods have to fit"):
         boot.in_periods("burst:64", 101e9, 0, 1)
     with pytest.raises(WiretimeError, match="whose loads last"):
         boot.length(runs.Request(arrivals="ramp:10%:1ms"), 1.0)

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from wiretime.profile import Entry
 from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.setup import dpdk, older
 from wiretime.setup.parts import GUEST
-from wiretime.study import execute, folder, metrics, show
+from wiretime.study import draw, execute, folder, metrics, show
 from wiretime.study import plan as plans
 from wiretime.study import point as one
 
@@ -72,6 +73,8 @@ def test_a_point_says_the_command_that_does_the_same() -> None:
     of_store = {**table(axes={"seed": [1]}, fixed={"app": "memcached"}), "metrics": ["msb_gbps"]}
     (store,) = plans.points(plans.parse({**of_store, "study": {"name": "t", "measure": "msb"}}, "P"), "P")
     assert "packet-sizes" not in store.command()
+    (own,) = points(axes={"seed": [1]}, fixed={"app": "/tmp/my prog"})
+    assert shlex.split(own.command())[:3] == ["wiretime", "run", "/tmp/my prog"]
 
 
 def test_a_users_program_is_what_it_holds(tmp_path: Path) -> None:
@@ -204,6 +207,14 @@ def test_places_of_an_axis_are_meant_by_their_labels() -> None:
         ),
         ({"axes": {"seed": [1], "queues": ["two"]}}, "P: at seed 1, queues two: queues is 'two': must be int"),
         ({"axes": {"llc.dca_ways": [99]}}, "P: at llc.dca_ways 99: "),
+        (
+            {
+                "study": {"name": "t", "measure": "msb"},
+                "metrics": ["msb_gbps"],
+                "axes": {"packet_size": ["imix"]},
+            },
+            "P: at packet_size imix: packet_size imix: a search takes one size",
+        ),
         (
             {"axes": {"POINT": [{"label": "a", "seed": 1}]}},
             "P: axis POINT: no column of a table can have that name",
@@ -346,6 +357,53 @@ def test_a_study_from_plan_to_query(tmp_path: Path) -> None:
     assert nothing.returncode == 2 and "is no study's folder" in nothing.stderr
 
 
+def test_changes_from_and_to_nothing_are_no_percentages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places together: a mean of ratios, or, where some are zero, the ratio of sums; alone from zero: none."""
+    axes = {"ring": [1, 2], "rate": [10, 20]}
+    plan: Any = SimpleNamespace(plan=SimpleNamespace(axes=axes))
+    places = [{"ring": a, "rate": b} for a in axes["ring"] for b in axes["rate"]]
+
+    def changes(values: Sequence[float], x: str) -> dict[str, float]:
+        tasks: Any = [
+            SimpleNamespace(point=SimpleNamespace(place=place), figure=lambda _, v=value: v)
+            for place, value in zip(places, values, strict=True)
+        ]
+        plot: Any = SimpleNamespace(x=x, y="loss_percent", facet="")
+        monkeypatch.setattr(draw, "_text", lambda t, *_: str(t.point.place))
+        return {row["change"]: round(row["percent"]) for row in draw._changes(plot, plan, tasks)}
+
+    def of_ring(*values: float) -> int | None:
+        return changes(values, "").get("ring: 1 to 2")
+
+    assert of_ring(1, 4, 2, 2) == 0, "twice and half"
+    assert of_ring(10, 10, 0, 5) == -75, "one is gone"
+    assert of_ring(0, 10, 30, 20) == 400, "one has come"
+    assert of_ring(0, 0, 30, 20) is None
+    assert list(changes([0, 10, 30, 20], "ring").values()) == [100], "each by itself, but from nothing"
+
+
+def test_lines_go_along_their_axis(tmp_path: Path) -> None:
+    """Sizes in any order, a label that would be a formula, and an axis that is called as a trial's column."""
+    plan = table(
+        study={"name": "t", "measure": "msb"},
+        metrics=["msb_gbps"],
+        axes={"packet_size": [1518, 64], "offered": [{"label": "$_{$", "seed": 1}]},
+        fixed={"engine": "packet", "nic": "82599"},
+        plots=[{"title": "t", "kind": "lines", "x": "packet_size", "y": "msb_gbps", "colour": "offered"}],
+    )
+    study = wt.sweep(plan, out=tmp_path / "s", jobs=1)
+    assert study.report().is_file() and set(study.trials()["at offered"]) == {"$_{$"}
+    assert study.trials()["offered"].max() > 1e9
+    rows = (tmp_path / "s" / "plots" / "1-t.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["64", "1518"]
+
+
+def test_no_engine_is_said_of_a_study_as_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(paths, "engine", lambda: tmp_path / "engine.so")
+    with pytest.raises(WiretimeError, match="is not built: run `wiretime setup`"):
+        folder.Study(plans.parse(table(), "P"), "P", tmp_path / "s")
+
+
 def test_a_notebook_gets_data_frames(tmp_path: Path) -> None:
     """The names of ``import wiretime as wt``, as the documentation uses them."""
     machine = wt.machine("ampere-altra", {"llc.dca_ways": 4}, cores=1)
@@ -360,6 +418,14 @@ def test_a_notebook_gets_data_frames(tmp_path: Path) -> None:
         wt.run("testpmd", packet_sise=64)
     study = wt.sweep(table(axes={"packet_size": [128]}, fixed={**SHORT, "llc.dca_ways": 4}), out=tmp_path / "s", jobs=1)
     assert study.frame()["forwarded_gbps"][0] == run["forwarded_gbps"] and study.failed() == {}
+    assert study.results("packet_size")[128]["forwarded_gbps"] == run["forwarded_gbps"]
+    several = wt.sweep(
+        table(axes={"packet_size": [64, 128], "seed": [1, 2]}, fixed={**SHORT, "engine": "packet"}),
+        out=tmp_path / "several",
+        jobs=1,
+    )
+    with pytest.raises(WiretimeError, match="of several places of seed"):
+        several.results("packet_size")
     assert wt.open_study(tmp_path / "s").query("SELECT count(*) AS n FROM points")["n"][0] == 1
 
 

@@ -109,6 +109,16 @@ def test_samples_fill_every_part_of_every_range_once() -> None:
         assert sorted(int(places[name] * 16) for places in drawn) == list(range(16))
 
 
+def test_what_an_answer_follows_is_found_behind_what_it_follows_most() -> None:
+    """Of sixty estimates and 32 samples: one that decides nearly all, two that the rest hangs on, and chance."""
+    names = [f"e{n:02}" for n in range(60)]
+    places = [[sample[name] for name in names] for sample in uncertainty.drawn(names, 32, 1)]
+    answers = [10 * p[7] + 2 * p[20] - 1.5 * p[41] for p in places]
+    found = [column for column, _ in uncertainty.followed(places, answers)]
+    assert found[0] == 7 and {20, 41} <= set(found[:4]) and len(found) == uncertainty.CANDIDATES
+    assert uncertainty.followed([[0.5, p[1]] for p in places], [p[1] for p in places])[0][0] == 1, "one that stays"
+
+
 def test_a_sample_is_the_same_of_every_machine() -> None:
     table = {"study": {"name": "two"}, "metrics": ["ipc"], "axes": {"platform": ["ampere-altra", "neoverse-n1"]}}
     places = {"llc.bank_time": 1.0}

@@ -157,8 +157,14 @@ class Study:
         return {t.point.text(): reason for t in tasks if (reason := t.failed) is not None}
 
     def results(self, axis: str) -> dict[Any, Report]:
-        """Return the results of finished runs by their place on one axis."""
-        tasks = folder.open_study(self.path).tasks
+        """Return the results of finished runs by their place on one axis.
+
+        Raises where another axis has several places, since results would hide each other.
+        """
+        study = folder.open_study(self.path)
+        tasks = study.tasks
+        if others := [name for name, places in study.plan.axes.items() if name != axis and len(places) > 1]:
+            raise WiretimeError(f"results({axis!r}): of several places of {', '.join(others)}; use frame(), or query()")
         return {t.point.place[axis]: result for t in tasks if t.finished and (result := t.result) is not None}
 
     def report(self) -> Path:

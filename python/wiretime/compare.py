@@ -88,12 +88,18 @@ def _perf(path: Path, text: str, into: Measured) -> bool:
         if "event" not in entry or "counter-value" not in entry:
             continue
         found = True
-        value = str(entry["counter-value"])
-        if re.fullmatch(r"[0-9.]+", value):  # others were not counted
-            # "armv8_pmuv3_0/inst_retired/", "cycles:u"
-            name = entry["event"].split(":")[0].strip("/").split("/")[-1].lower()
-            into.events[name] = into.events.get(name, 0.0) + float(value)
+        # Locales write a comma; what was not counted is said in words.
+        value = re.fullmatch(r"([0-9]+)(?:[.,]([0-9]*))?", str(entry["counter-value"]).strip())
+        if value and isinstance(entry["event"], str):
+            name = _event(entry["event"])
+            into.events[name] = into.events.get(name, 0.0) + float(f"{value[1]}.{value[2] or 0}")
     return found
+
+
+def _event(text: str) -> str:
+    """Return an event's name without its unit's and modifiers: of ``armv8_pmuv3_0/inst_retired/u``, ``cycles:u``."""
+    unit, slash, rest = text.partition("/")
+    return (rest.partition("/")[0].partition(",")[0] if slash else unit).partition(":")[0].lower()
 
 
 def read(paths: Sequence[Path]) -> Measured:

@@ -412,6 +412,8 @@ class Application(TypedDict):
     name: str
     command: str
     role: Role
+    kernel_arguments: list[str]
+    policy: list[str]
 
 
 Timing2: TypeAlias = Literal["full", "always", "blocks"]

@@ -175,7 +175,12 @@ def _trace(a: _Asked) -> Offered:
     trace = replay.check(r.replay, found, odd, r.speed, rate, r.loops, r.duration is not None)
     if r.loops == 0 and r.duration is None:
         raise WiretimeError("--loops 0: a trace without end needs --duration")
-    if trace.expected_ps and r.duration is None and r.warm_up and _native.parse_duration(r.warm_up) >= trace.expected_ps:
+    if (
+        trace.expected_ps
+        and r.duration is None
+        and r.warm_up
+        and _native.parse_duration(r.warm_up) >= trace.expected_ps
+    ):
         raise WiretimeError(f"--warmup {r.warm_up}: the trace is over in {trace.expected_ps / 1e6:g} us")
     text = (
         r.rate if r.rate is not None and r.rate.endswith("bps") else f"{rate or _native.parse_rate(a.link['rate'])}bps"

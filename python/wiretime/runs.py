@@ -429,7 +429,13 @@ def _result(c: Checked, g: vm.Guest | None, outcome: vm.Outcome, took: Took) -> 
     # The engine's part is checked where the types are: its tests compare results with the schema.
     whole = {
         "schema_version": schemas.schema("result")["properties"]["schema_version"]["const"],
-        "app": {"name": app.name, "command": command.text, "role": command.role},
+        "app": {
+            "name": app.name,
+            "command": command.text,
+            "role": command.role,
+            "kernel_arguments": [*app.kernel_arguments, *command.kernel_arguments] if g is not None else [],
+            "policy": [f"{key}={value}" for key, value in c.model["policy"].items()] if c.model is not None else [],
+        },
         "configuration": {"platform": c.platform, "run": settings},
         "versions": versions(app.dpdk) if g is not None else {**NO_GUEST, "wiretime": __version__},
         **engine,

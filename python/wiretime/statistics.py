@@ -331,7 +331,7 @@ def compared(a: Report, b: Report, most: int = 25) -> Difference:
         was, now = (numbers(t) for t in times if t)
         head += [Moved(f"latency, {key}", was[key], now[key], "ns") for key in ("mean", "p99")]
     return Difference(
-        list(_parameters(a["configuration"], b["configuration"])),
+        list(_parameters(_set(a), _set(b))),
         head,
         sorted(causes, key=lambda m: -abs(m.after - m.before)),
         [m for _, m in sorted(moved, key=lambda m: (-m[0], m[1].name))[:most]],
@@ -359,8 +359,27 @@ def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
     return Group(changed, head, cycles, table)
 
 
+def _set(result: Report) -> dict[str, Any]:
+    """Return all that was set: the machine, the run, what ran on it, and its versions."""
+    app: dict[str, Any] = {**result["app"], "kernel_arguments": " ".join(result["app"]["kernel_arguments"])}
+    # Of a model its own lines say more than its name.
+    for line in app.pop("policy"):
+        key, _, value = line.partition("=")
+        app[f"policy.{key}"] = value
+    return {**result["configuration"], "app": app, "versions": {**result["versions"]}}
+
+
 def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     x, y = dict(platforms.flatten(a)), dict(platforms.flatten(b))
     for key in sorted(set(x) | set(y)):
         if x.get(key) != y.get(key):
-            yield key.removeprefix("platform."), str(x.get(key, "")), str(y.get(key, ""))
+            was, now = str(x.get(key, "")), str(y.get(key, ""))
+            if key == "app.command":
+                was, now = _apart(was, now), _apart(now, was)
+            yield key.removeprefix("platform."), was, now
+
+
+def _apart(text: str, other: str) -> str:
+    """Return the words of a command that another one has not."""
+    there = set(other.split())
+    return " ".join(word for word in text.split() if word not in there)

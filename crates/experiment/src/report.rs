@@ -57,6 +57,10 @@ pub struct Application {
     pub command: String,
     /// What the program does with packets.
     pub role: Role,
+    /// What the guest's kernel was told beside what all are told.
+    pub kernel_arguments: Vec<String>,
+    /// Of software that is a model: what it does, as in the model's file, with what was asked for.
+    pub policy: Vec<String>,
 }
 
 /// All that was set.

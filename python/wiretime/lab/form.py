@@ -12,6 +12,7 @@ from wiretime.request import Request
 from wiretime.search.boot import link
 from wiretime.study import plan as plans
 from wiretime.study.plan import Plan, Point, Value
+from wiretime.study.point import size_of_search
 
 # What a plan names after the choice of the same meaning.
 SIZES = "packet_size"
@@ -151,6 +152,7 @@ def check(form: Form) -> list[Point]:
     for point in found:
         if form.measure == SEARCH:
             link(point.request())
+            size_of_search(point.request())
         else:
             runs.check(point.request())
     return found

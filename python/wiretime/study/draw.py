@@ -31,6 +31,8 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "wiretime",
     "font.family": "sans-serif",
+    # Labels are a plan's, and no formulas.
+    "text.parse_math": False,
 }
 MARKERS = "osD^vPX"
 # Letters of an axis' label; the width of a line's label, as a share of a panel's, by letter.
@@ -171,6 +173,8 @@ def lines(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
     for axes, (title, part) in zip(all_axes, panels, strict=True):
         xs = list(dict.fromkeys(t.point.place[plot.x] for t in part))
         numeric = _numeric(xs)
+        if numeric:
+            xs.sort(key=float)
         at = {x: float(x) if numeric else float(i) for i, x in enumerate(xs)}
         colours = list(dict.fromkeys(t.point.place[plot.colour] for t in part)) if plot.colour else [None]
         ends: list[End] = []
@@ -425,7 +429,11 @@ def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
 
 
 def _changes(plot: Plot, study: Study, tasks: Sequence[Task]) -> Data:
-    """Return what each value of an axis changes against the axis's first."""
+    """Return what each value of an axis changes against the axis's first.
+
+    Several places together are a geometric mean; where some are zero on either side, the change of their sum. What is
+    zero at the axis's first value has no change in percent: alone such a place is left out.
+    """
     found: Data = []
     for axis, values in study.plan.axes.items():
         if len(values) < 2 or plot.x not in ("", axis) or axis == plot.facet:
@@ -437,14 +445,21 @@ def _changes(plot: Plot, study: Study, tasks: Sequence[Task]) -> Data:
 
         base = {others(t): t.figure(plot.y) for t in tasks if t.point.place[axis] == places[0]}
         for value in places[1:]:
-            ratios = {
-                _text(t, study, [axis]): t.figure(plot.y) / base[others(t)]
+            pairs = {
+                _text(t, study, [axis]): (float(before), float(after))
                 for t in tasks
-                if t.point.place[axis] == value and base.get(others(t)) and t.figure(plot.y) is not None
+                if t.point.place[axis] == value
+                and (before := base.get(others(t))) is not None
+                and (after := t.figure(plot.y)) is not None
             }
-            if ratios and (not plot.x or plot.facet):
-                # Twice and half are nothing together.
-                ratios = {axis: geometric_mean(ratios.values()) if min(ratios.values()) > 0 else 0.0}
+            ratios = {at: after / before for at, (before, after) in pairs.items() if before}
+            if pairs and (not plot.x or plot.facet):
+                sums = [sum(side) for side in zip(*pairs.values(), strict=True)]
+                if all(min(pair) > 0 for pair in pairs.values()):
+                    # Twice and half are nothing together.
+                    ratios = {axis: geometric_mean(ratios.values())}
+                else:
+                    ratios = {axis: sums[1] / sums[0]} if sums[0] else {}
             change = f"{_name(places[0])} to {_name(value)}"
             found += [
                 {"change": _name(value) if plot.facet and plot.x else f"{at}: {change}", "percent": 100 * (r - 1)}

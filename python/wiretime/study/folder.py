@@ -24,7 +24,6 @@ from wiretime.study.plan import Plan, Point, parse, points
 STUDY, PLAN, POOL = "study.json", "plan.toml", "points"
 POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
 # What every link carries.
-ANY_RATE = "1%"
 ROW = "row"
 # Of a study whose points are not what its plan says: their settings.
 VARIED = "varied"
@@ -116,7 +115,10 @@ class Study:
             try:
                 request = point.request()
                 # A search chooses its loads itself.
-                runs.check(replace(request, rate=ANY_RATE) if point.about.measure == "msb" else request)
+                if point.about.measure == "msb":
+                    one.size_of_search(request)
+                else:
+                    runs.check(request)
                 # Points share the machines that they have in common.
                 known = (
                     json.dumps([request.platform, request.nic, request.cores, request.ports]),
@@ -176,8 +178,11 @@ class Study:
                 continue
             rows.append({"point": task.folder.name, **task.row})
             times.append({"point": task.folder.name, "seconds": task.seconds, **task.host})
-            places = {f"at {k}" if k in ("size", "loss") else k: v for k, v in task.point.place.items()}
-            trials += [{"point": task.folder.name, **places, **_flat_trial(t)} for t in task.trials or ()]
+            for trial in map(_flat_trial, task.trials or ()):
+                # An axis may be named as a column of a trial, whatever its case: SQL's names have none.
+                own = {"point", *(name.lower() for name in trial)}
+                places = {f"at {k}" if k.lower() in own else k: v for k, v in task.point.place.items()}
+                trials.append({"point": task.folder.name, **places, **trial})
         for name, table in ((POINTS, rows), (TRIALS, trials), (TIMES, times)):
             if table:
                 with files.whole(self.path / name) as part:

@@ -42,10 +42,11 @@ def _samples(answer: Answer) -> str:
     return f"{round(100 * (1 - 2 * OUTSIDE))} % of {answer.samples} samples"
 
 
-def table(answers: Sequence[Answer]) -> RenderableType:
-    """Return what a person wants to know."""
+def table(answers: Sequence[Answer], tried: int, known: int) -> RenderableType:
+    """Return what a person wants to know, of so many estimates put to their ends by themselves."""
     told = " or ".join(sorted({_samples(a) for a in answers}))
-    t = plain(f"answers, their range ({told}), and the estimates they hang on most, one at its ends")
+    of = f"all {known}" if tried == known else f"the {tried} of {known} estimates that they follow most"
+    t = plain(f"answers, their range ({told}), and what moves them most, one estimate at its ends ({of} tried)")
     for column in ("at", "metric", "answer", "range", "", "hangs on"):
         t.add_column(column, justify="right" if column in ("answer", "range", "") else "left")
     for a in answers:
@@ -102,7 +103,8 @@ def run(
     if dry_run:
         return True
     failed = show.resumed(notes, f"{name}, all together", first, jobs)
-    alone = whole.alone(whole.candidates())
+    candidates = whole.candidates()
+    alone = whole.alone(candidates)
     failed += show.resumed(notes, f"{name}, one by one", list(alone.values()), jobs)
     answers = list(whole.answers(alone))
     if not answers:
@@ -110,6 +112,6 @@ def run(
     files.replace(folder / FILE, json.dumps([dataclasses.asdict(a) for a in answers], indent=1) + "\n")
     with mpl.rc_context(draw.STYLE):
         plotted(answers).savefig(folder / PLOT, dpi=120)
-    screen.print(table(answers), markup=False)
+    screen.print(table(answers, len(candidates), len(whole.known)), markup=False)
     screen.print(str(folder / FILE), highlight=False, soft_wrap=True)
     return failed == 0

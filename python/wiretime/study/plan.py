@@ -105,7 +105,7 @@ class Point:
     def command(self) -> str:
         """Return the command line that runs this point by itself."""
         app = str(self.settings.get("app", Request.app))
-        words = ["wiretime", self.about.measure, app]
+        words = ["wiretime", self.about.measure, shlex.quote(app)]
         # Requests to a store have lengths of their own.
         sized = app not in apps.APPS or apps.get(app).traffic != "memcached"
         if self.about.measure == "msb" and "packet_size" not in self.settings and sized:
@@ -122,7 +122,7 @@ class Point:
             elif key == "app_args":
                 arguments.insert(0, str(value))
             elif key == "packet_size" and self.about.measure == "msb":
-                words.append(f"--packet-sizes {value}")
+                words.append(f"--packet-sizes {shlex.quote(str(value))}")
             elif kind == "option" and isinstance(value, bool):
                 words += [option_of(key)] * value
             elif kind == "option":

@@ -66,6 +66,8 @@ def simulator(engine: str = software.FULL) -> Mapping[str, str]:
     ours = {"wiretime": __version__, "package": _package()}
     if engine == software.PACKET:
         return {**ours, "native": _extension()}
+    if not paths.engine().is_file():
+        raise WiretimeError(f"the engine {paths.engine()} is not built: run `wiretime setup`")
     return {**ours, "engine": store.known_hash_of(paths.engine()), **_parts()}
 
 
@@ -103,13 +105,18 @@ def _built(request: Request) -> dict[str, Any]:
     return {"dpdk": builds.variant(request.dpdk).folder.name} if request.dpdk != builds.DEBIAN else {}
 
 
+def size_of_search(request: Request) -> int:
+    """Return the packet size that a search is of, its request checked."""
+    sizes = search.waking(request).settings["load"]["sizes"]
+    if sizes["kind"] != "fixed":
+        raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
+    return int(sizes["size"])
+
+
 def _search(point: Point, folder: Path, tell: search.Tell) -> metrics.Row:
     about = point.about
     request = point.request()
-    size = search.waking(request).settings["load"]["sizes"]
-    if size["kind"] != "fixed":
-        raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
-    found = search.msb(request, [size["size"]], search.share(about.loss), tell, about.trial_length)[0]
+    found = search.msb(request, [size_of_search(request)], search.share(about.loss), tell, about.trial_length)[0]
     trials = [dataclasses.asdict(t) for t in (*found.trials, *found.around)]
     (folder / TRIALS).write_text(json.dumps(trials, indent=1) + "\n")
     return metrics.of_search(found)

@@ -2,8 +2,10 @@
 
 All estimates are drawn together, by a Latin hypercube (McKay, Beckman and Conover, 1979): so many samples, each
 estimate's range in as many equal parts, one sample in each. What the answer comes to in them is its range. Which
-estimates it follows is first told by rank correlation over the samples, which finds candidates; then each candidate
-alone is put to both ends of its range, all else as the platform has it, and what that changes is what is reported.
+estimates it follows is first told by rank correlation over the samples, of each answer by itself and one estimate after
+the other, the effect of those before taken out (matching pursuit), which finds candidates; where software is a model
+and points are runs, which take a moment, all are. Then each candidate alone is put to both ends of its range, all else
+as the platform has it, and what that changes is what is reported.
 
 A point of a study keeps its place in the tables: only what is set there differs. The same sample has every machine of
 a study, so that gains from one machine to another vary as they would.
@@ -18,7 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
-from scipy.stats import qmc, spearmanr
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc, rankdata
 
 from wiretime import estimates, software
 from wiretime.errors import WiretimeError
@@ -28,8 +32,8 @@ from wiretime.study.folder import Study
 from wiretime.study.plan import Plan, Point, points, text_of
 
 SAMPLES, SAMPLES_LEAST = 32, 8
-# How many estimates are put to the ends of their ranges, and how many are told.
-CANDIDATES, TOLD = 6, 3
+# How many estimates are put to the ends of their ranges, found by each answer and in all; how many are told.
+CANDIDATES, CANDIDATES_MOST, TOLD = 6, 12, 3
 # Of the samples, the share that the range leaves out on each side.
 OUTSIDE = 0.05
 # Of fewer samples the ends are told: a twentieth of them is hardly one.
@@ -85,6 +89,35 @@ def at_end(point: Point, parameter: str, end: int) -> Point:
     """Return a point with one estimate of its machine at an end of its range."""
     changed = {e.parameter: e.ends[end] for e in estimates.of(point.request()) if e.parameter == parameter}
     return dataclasses.replace(point, settings={**point.settings, **changed})
+
+
+def _ranks(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ranks down each column, about their mean."""
+    ranks: NDArray[np.float64] = rankdata(columns, axis=0)
+    centred: NDArray[np.float64] = ranks - ranks.mean(axis=0)
+    return centred
+
+
+def followed(places: Sequence[Sequence[float]], answers: Sequence[float]) -> list[tuple[int, float]]:
+    """Return the columns of the samples that answers follow, strongest first, each with how much of them it tells.
+
+    By ranks, one column after the other: of what the ones before it leave unexplained (orthogonal matching pursuit).
+    """
+    x, y = _ranks(np.array(places, dtype=float)), _ranks(np.array(answers, dtype=float))
+    whole = float(y @ y)
+    found: list[tuple[int, float]] = []
+    rest = y
+    while whole and len(found) < min(CANDIDATES, x.shape[1]):
+        lengths = np.sqrt((x**2).sum(axis=0))
+        fit = np.abs(x.T @ rest) / np.where(lengths > 0, lengths, np.inf)
+        fit[[column for column, _ in found]] = 0
+        best = int(fit.argmax())
+        if fit[best] <= 0:
+            break
+        found.append((best, float(fit[best] / np.sqrt(whole))))
+        chosen = x[:, [column for column, _ in found]]
+        rest = y - chosen @ np.linalg.lstsq(chosen, y, rcond=None)[0]
+    return found
 
 
 @dataclass(frozen=True)
@@ -144,8 +177,16 @@ class Uncertainty:
         """Return whether most samples are there: of fewer no range is known; an answer says how many there are."""
         return 2 * len(there) > len(self.together)
 
+    @property
+    def cheap(self) -> bool:
+        """Whether a point takes so little that every estimate is put to its ends."""
+        tasks = self.base.tasks
+        return all(t.point.about.measure == "run" and t.point.request().engine == software.PACKET for t in tasks)
+
     def candidates(self) -> list[str]:
-        """Return the estimates that some answer follows most, over the samples."""
+        """Return the estimates that some answer follows most, over the samples: all of them, where points are cheap."""
+        if self.cheap:
+            return list(self.known)
         strength = dict.fromkeys(self.known, 0.0)
         machines = [{e.parameter for e in estimates.of(task.point.request())} for task in self.base.tasks]
         for metric in self.plan.metrics:
@@ -156,11 +197,11 @@ class Uncertainty:
                 values = [a for _, a in there]
                 if not self._enough(there) or len(set(values)) == 1:
                     continue
-                for name in mine:
-                    found = spearmanr([places[name] for places, _ in there], values).statistic
-                    strength[name] = max(strength[name], abs(float(found)))
+                names = sorted(mine)
+                for name, share in followed([[places[name] for name in names] for places, _ in there], values):
+                    strength[names[name]] = max(strength[names[name]], share)
         ranked = sorted(strength, key=lambda name: (-strength[name], name))
-        return [name for name in ranked[:CANDIDATES] if strength[name] > 0]
+        return [name for name in ranked[:CANDIDATES_MOST] if strength[name] > 0]
 
     def alone(self, names: Sequence[str]) -> dict[tuple[str, int], Study]:
         """Return the studies with one estimate at an end, by its name and which end."""

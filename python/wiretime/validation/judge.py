@@ -57,7 +57,7 @@ class Verdict:
     @property
     def misses_all(self) -> bool:
         """Whether a number was published, and here there is none: nothing that the query looks for has happened."""
-        of_values = self.claim.kind != "trend" and self.claim.scale != "points"
+        of_values = self.claim.kind != "trend"
         return of_values and self.claim.value is not None and self.error is None and self.simulated == NONE
 
     @property
@@ -177,7 +177,9 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         if agree:
             what = "" if kind == "trend" else " that are no numbers"
             said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")
-    if ranged := [v for v in verdicts if v.span and v.error is not None]:
+    # What is calibrated shows nothing new, and what is compared again has been counted.
+    ranged = [v for v in verdicts if v.span and v.error is not None and v.claim.kind in ("like for like", "proxy")]
+    if ranged:
         allowed = sum(v.allowed for v in ranged)
         said.append(f"published within what the estimates allow: {allowed} of {_many(ranged, 'value')}")
     missing = sum(v.simulated is None and not v.claim.skip for v in verdicts)
