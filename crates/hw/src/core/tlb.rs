@@ -1,7 +1,8 @@
 //! Address translation: first-level TLBs, a second level, and a walker whose reads go to the L2 cache.
 //!
 //! Entries cover pages of any size (huge pages are one entry). An address carries its address space in its upper bits,
-//! as the engine tags it. A page that is being walked for is waited for. Left out: dirty and access bits; stage 2.
+//! as the engine tags it. A page that is being walked for is waited for. Left out: dirty and access bits; stage 2; behind the
+//! first level, pages of another granule than 4 KiB, which are walked for each time.
 
 use crate::memory::MemorySystem;
 use crate::params;
