@@ -301,7 +301,8 @@ impl Dram {
         let wanted = t.max(opened + timing.after(Command::Activate, command, Near::Bank));
         let column = channel.columns.first_column(place.booked(command, wanted), timing);
         let precharge = column + timing.after(command, Command::Precharge, Near::Bank);
-        let mut found = Use { begin: column, opened, opens: false, epoch, row: place.row, column, precharge };
+        let mut found =
+            Use { begin: column, opened, opens: false, missed: false, epoch, row: place.row, column, precharge };
         found.precharge = bank.precharge(&found);
         if (found.precharge + closes - Ps(1)).wrapping_sub(begin) >= self.p.t_refi.ps() {
             return None;
@@ -378,8 +379,16 @@ impl Dram {
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
         let before = before.filter(|u| u.epoch == epoch);
         let open = before.filter(|u| self.stays_open.is_some_and(|time| u.stays_open(time, t)));
-        let mut found =
-            Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: Ps::ZERO };
+        let mut found = Use {
+            begin: t,
+            opened: t,
+            opens: false,
+            missed: false,
+            epoch,
+            row: place.row,
+            column: t,
+            precharge: Ps::ZERO,
+        };
         match open {
             Some(u) if u.row == place.row => {
                 found.opened = u.opened;
@@ -393,7 +402,7 @@ impl Dram {
                 let by_itself = || before.map(|u| u.precharge.max(u.column.saturating_add(time)));
                 let closed = precharge.or_else(by_itself).map_or(t, |p| t.max(p + self.closes()));
                 let activate = place.booked(Command::Activate, closed);
-                found.opens = true;
+                (found.opens, found.missed) = (true, true);
                 found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
                 found.begin = precharge.unwrap_or(found.opened);
                 found.column = found.opened + timing(Command::Activate, command);
@@ -454,11 +463,11 @@ impl Dram {
         let channel = &mut self.channels[place.channel];
         channel.columns.remove(column, place.bank as u16, &self.timing);
         let Some((gone, next)) = channel.banks[place.bank].remove(column) else { return };
+        let counted = if gone.missed { &mut self.stats.row_misses } else { &mut self.stats.row_hits };
+        *counted -= 1;
         if !gone.opens {
-            self.stats.row_hits -= 1;
             return;
         }
-        self.stats.row_misses -= 1;
         channel.activations[place.rank].remove(gone.opened, place.bank as u16, &self.timing);
         if let Some(next) = next {
             let at = self.latest_opening(place, gone.opened, &next).unwrap_or(gone.opened);
