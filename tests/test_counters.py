@@ -108,7 +108,8 @@ def test_diff_shows_what_has_moved(folder: Path, result: Any, tmp_path: Path) ->
     rows = [line.split() for line in shown.stdout.splitlines()]
     assert ["core.rob_entries", "128", "7"] in rows
     differs = {row[0]: row[-1] for row in rows if row}
-    assert differs["app.command"] == "--rxd=256" and "mitigations=off" in differs["app.kernel_arguments"]
+    assert differs["app.command"] == "--rxd=256", "and the word before it"
+    assert "mitigations=off" in differs["app.kernel_arguments"]
     assert differs["versions.dpdk"] == "25.11"
     (forwarded,) = (row for row in rows if row[:1] == ["forwarded"] and row[-1] == "Gb/s")
     assert float(forwarded[1]) == pytest.approx(2 * float(forwarded[2]), abs=0.02)

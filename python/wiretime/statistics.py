@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
@@ -361,9 +362,11 @@ def difference(a: Report, b: Report, rows: int = 25) -> RenderableType:
 
 def _set(result: Report) -> dict[str, Any]:
     """Return all that was set: the machine, the run, what ran on it, and its versions."""
-    app: dict[str, Any] = {**result["app"], "kernel_arguments": " ".join(result["app"]["kernel_arguments"])}
+    app: dict[str, Any] = {**result["app"]}
+    # Older results have neither.
+    app["kernel_arguments"] = " ".join(app.get("kernel_arguments", ()))
     # Of a model its own lines say more than its name.
-    for line in app.pop("policy"):
+    for line in app.pop("policy", ()):
         key, _, value = line.partition("=")
         app[f"policy.{key}"] = value
     return {**result["configuration"], "app": app, "versions": {**result["versions"]}}
@@ -375,11 +378,15 @@ def _parameters(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[st
         if x.get(key) != y.get(key):
             was, now = str(x.get(key, "")), str(y.get(key, ""))
             if key == "app.command":
-                was, now = _apart(was, now), _apart(now, was)
+                was, now = _apart(was.split(), now.split())
             yield key.removeprefix("platform."), was, now
 
 
-def _apart(text: str, other: str) -> str:
-    """Return the words of a command that another one has not."""
-    there = set(other.split())
-    return " ".join(word for word in text.split() if word not in there)
+def _apart(was: Sequence[str], now: Sequence[str]) -> tuple[str, str]:
+    """Return the words in which two commands differ, each with the one before it."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+        if kind != "equal":
+            sides[0].extend(was[max(a - 1, 0) : b])
+            sides[1].extend(now[max(c - 1, 0) : d])
+    return " ".join(sides[0]), " ".join(sides[1])

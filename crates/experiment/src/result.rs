@@ -177,7 +177,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
     let latencies = &nics.books.sink.latencies;
-    let duration_ns = ns(run.settings.duration.ps());
+    let duration_ns = ns(run.settings.duration.ps() - run.arriving);
     let gbps = |bytes: &[u64]| bytes.iter().sum::<u64>() as f64 * 8.0 / duration_ns;
     // What is outside recognises its answers itself.
     let outside = run.settings.far != FarEnd::None;

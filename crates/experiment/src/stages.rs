@@ -137,6 +137,8 @@ pub struct Experiment {
     idle: bool,
     /// Packets of the measurement whose fate was not known when they were followed no longer.
     pub(crate) followed_no_longer: u64,
+    /// Of the measurement's length, the time in which what had left was still on the wire: of what is measured to its end.
+    pub(crate) arriving: Ps,
     /// The capture of the wire, where one is wanted.
     pub(crate) capture: Option<Capture>,
     /// What is at the other end of the wire, where it is outside.
@@ -170,6 +172,7 @@ impl Experiment {
             moved: (0, Ps::ZERO),
             idle: false,
             followed_no_longer: 0,
+            arriving: Ps::ZERO,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
         })
@@ -417,10 +420,10 @@ impl Experiment {
         let measure = self.begin.saturating_add(self.settings.warm_up.ps());
         self.write_capture(t, false, d);
         if self.settings.until_end && self.start.is_some() && self.end.is_none() && all_sent(d) {
-            // Its length is known now: devices have been simulated to the end of this window, and what came in it left before.
-            let quantum = self.platform.quantum();
-            let wire = self.platform.link.iter().map(|link| link.latency.ps()).max().unwrap_or_default();
-            let end = (t + quantum).saturating_sub(wire).max(measure + quantum);
+            // Its length is known now: devices have been simulated to the end of this window. What came last left before.
+            let end = t + self.platform.quantum();
+            let wires = self.platform.link.iter().map(|link| link.latency.ps());
+            self.arriving = wires.min().unwrap_or_default().min(t.saturating_sub(measure));
             self.settings.duration = Duration::of(end.saturating_sub(measure));
             self.settings.until_end = false;
         }

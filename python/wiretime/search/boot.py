@@ -21,8 +21,8 @@ Search = Callable[[int, float, Length], Generator[Asked, dict[str, Any], Found]]
 # Frames of a search that is not told which.
 STANDARD_SIZES = (64, 128, 256, 512, 1024, 1518)
 FACTOR_MIN, FACTOR_MAX = 0.1, 100.0
-# Periods of bursts that a trial has at least: of long ones as many as fit into its longest, and at least two.
-PERIODS, FEWEST_PERIODS, LONGEST_PERIODIC_PS = 10, 2, 200 * 10**9
+# Periods of bursts that a trial has at least: of long ones as many as fit into its longest.
+PERIODS, LONGEST_PERIODIC_PS = 10, 200 * 10**9
 # A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
 AGEING, AGEING_RATE = "10ms", 5e9
@@ -92,14 +92,14 @@ def period_ps(arrivals: Mapping[str, Any], link: Mapping[str, Any], size: int, r
     return 0.0
 
 
-def in_periods(arrivals: str, period: float, warm_up: int, duration: int) -> tuple[int, int]:
-    """Return warm-up and duration in whole periods of arrivals, in ps: a window between two bursts shows nothing."""
+def in_periods(period: float, warm_up: int, duration: int) -> tuple[int, int]:
+    """Return warm-up and duration in whole periods of arrivals, in ps: a window between two bursts shows nothing.
+
+    Of a period that is longer than trials it is the burst with which the load begins.
+    """
     count = min(max(ceil(duration / period), PERIODS), int(LONGEST_PERIODIC_PS / period))
-    if count < FEWEST_PERIODS:
-        raise WiretimeError(
-            f"--arrivals {arrivals}: a period of this search takes {period / 1e9:.3g} ms, and trials last at most "
-            f"{LONGEST_PERIODIC_PS / 1e9:g} ms: {FEWEST_PERIODS} periods have to fit"
-        )
+    if count == 0:
+        return 0, LONGEST_PERIODIC_PS
     return ceil(ceil(warm_up / period) * period), ceil(count * period)
 
 
@@ -154,16 +154,13 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
         except StopIteration:
             return None
         woken = True
+        warm_up, duration, follow = (_native.parse_duration(asked[name]) for name in ("warm_up", "duration", "follow"))
+        # What an earlier trial has sent arrives for as long as the wire takes; and so late come the last answers.
+        settles, follow = wire if warm_up else 0, follow + 2 * wire if follow else 0
         if "arrivals" not in asked and not asked.get("packets"):
             period = period_ps(base["arrivals"], port, asked["size"], _native.parse_rate(asked["rate"]))
-            if period:
-                times = (_native.parse_duration(asked[name]) for name in ("warm_up", "duration"))
-                warm_up, duration = in_periods(request.arrivals, period, *times)
-                asked |= {"warm_up": f"{warm_up}ps", "duration": f"{duration}ps"}
-        # What an earlier trial has sent arrives for as long as the wire takes; and so late come the last answers.
-        for name, ways in (("warm_up", 1), ("follow", 2)):
-            if time := _native.parse_duration(asked[name]):
-                asked[name] = f"{time + ways * wire}ps"
+            warm_up, duration = in_periods(period, warm_up, duration) if period else (warm_up, duration)
+        asked |= {"warm_up": f"{warm_up + settles}ps", "duration": f"{duration}ps", "follow": f"{follow}ps"}
         changes = {
             "sizes": {"kind": "fixed", "size": asked.pop("size")},
             "rate": asked.pop("rate"),

@@ -98,7 +98,8 @@ def recovery(
             break
     else:
         return None, None
-    result = yield {**asked, "rate": f"{int(half)}bps", "warm_up": "0ns", "duration": f"{microseconds}us"}
+    # From when it reaches the device, however long the wire.
+    result = yield {**asked, "rate": f"{int(half)}bps", "warm_up": "1ns", "duration": f"{microseconds}us"}
     step = result["occupancy"]["interval_ns"]
     left = waiting(result, size)
     drained = next((i * step for i, n in enumerate(left) if n <= FEW * len(result["ports"])), None)

@@ -23,7 +23,6 @@ from wiretime.study.plan import Plan, Point, parse, points
 
 STUDY, PLAN, POOL = "study.json", "plan.toml", "points"
 POINTS, TRIALS, TIMES = "points.parquet", "trials.parquet", "times.parquet"
-# What every link carries.
 ROW = "row"
 # Of a study whose points are not what its plan says: their settings.
 VARIED = "varied"

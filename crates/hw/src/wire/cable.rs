@@ -432,8 +432,12 @@ impl Cable {
 
     /// A packet that has just arrived goes no further.
     pub fn refused(&mut self, packet: &Packet) {
-        if packet.kind != Kind::Built && self.held.back().is_some_and(|h| h.0 == packet.id) {
-            self.spare.extend(self.held.pop_back().map(|h| h.1));
+        if packet.kind == Kind::Built {
+            return;
+        }
+        // The last one, but for those that an earlier load has sent behind it.
+        if let Some(at) = self.held.iter().rposition(|h| h.0 == packet.id) {
+            self.spare.extend(self.held.remove(at).map(|h| h.1));
         }
     }
 }

@@ -15,8 +15,6 @@ pub struct Use {
     pub opened: Ps,
     /// It opens its row itself.
     pub opens: bool,
-    /// It did when it was booked, and counts as a miss of its row.
-    pub missed: bool,
     /// Which refresh interval that was in: refresh closes rows.
     pub epoch: u64,
     pub row: u64,

@@ -301,8 +301,7 @@ impl Dram {
         let wanted = t.max(opened + timing.after(Command::Activate, command, Near::Bank));
         let column = channel.columns.first_column(place.booked(command, wanted), timing);
         let precharge = column + timing.after(command, Command::Precharge, Near::Bank);
-        let mut found =
-            Use { begin: column, opened, opens: false, missed: false, epoch, row: place.row, column, precharge };
+        let mut found = Use { begin: column, opened, opens: false, epoch, row: place.row, column, precharge };
         found.precharge = bank.precharge(&found);
         if (found.precharge + closes - Ps(1)).wrapping_sub(begin) >= self.p.t_refi.ps() {
             return None;
@@ -379,16 +378,8 @@ impl Dram {
         let timing = |from, to| self.timing.after(from, to, Near::Bank);
         let before = before.filter(|u| u.epoch == epoch);
         let open = before.filter(|u| self.stays_open.is_some_and(|time| u.stays_open(time, t)));
-        let mut found = Use {
-            begin: t,
-            opened: t,
-            opens: false,
-            missed: false,
-            epoch,
-            row: place.row,
-            column: t,
-            precharge: Ps::ZERO,
-        };
+        let mut found =
+            Use { begin: t, opened: t, opens: false, epoch, row: place.row, column: t, precharge: Ps::ZERO };
         match open {
             Some(u) if u.row == place.row => {
                 found.opened = u.opened;
@@ -402,7 +393,7 @@ impl Dram {
                 let by_itself = || before.map(|u| u.precharge.max(u.column.saturating_add(time)));
                 let closed = precharge.or_else(by_itself).map_or(t, |p| t.max(p + self.closes()));
                 let activate = place.booked(Command::Activate, closed);
-                (found.opens, found.missed) = (true, true);
+                found.opens = true;
                 found.opened = channel.activations[place.rank].first_activate(activate, &self.timing);
                 found.begin = precharge.unwrap_or(found.opened);
                 found.column = found.opened + timing(Command::Activate, command);
@@ -462,12 +453,9 @@ impl Dram {
         self.stats.writes_moved += 1;
         let channel = &mut self.channels[place.channel];
         channel.columns.remove(column, place.bank as u16, &self.timing);
-        let Some((gone, next)) = channel.banks[place.bank].remove(column) else { return };
-        let counted = if gone.missed { &mut self.stats.row_misses } else { &mut self.stats.row_hits };
-        *counted -= 1;
-        if !gone.opens {
+        let Some((gone, next)) = channel.banks[place.bank].remove(column).filter(|(u, _)| u.opens) else {
             return;
-        }
+        };
         channel.activations[place.rank].remove(gone.opened, place.bank as u16, &self.timing);
         if let Some(next) = next {
             let at = self.latest_opening(place, gone.opened, &next).unwrap_or(gone.opened);
@@ -512,7 +500,12 @@ impl Dram {
         self.order_of(&sending, &mut order);
         for key in &order {
             let s = &sending[(*key & INDEX) as usize];
+            let counted = (self.stats.row_hits, self.stats.row_misses);
             let column = self.schedule(s.place, t, Command::Write);
+            if s.booked.is_some() {
+                // It counts as what it found when it was booked first: counters never fall.
+                (self.stats.row_hits, self.stats.row_misses) = counted;
+            }
             self.channels[channel].writes.booked(s.index, column);
         }
         (self.sending, self.order) = (sending, order);
