@@ -42,8 +42,8 @@ def test_a_host_talks_to_another(tmp_path: Path) -> None:
     here, there = two_hosts(tmp_path / "a", *arguments)
     sent, got = passed(there), passed(here)
     assert got["payload_in"] * 8 / 1e6 > 5, "Gb/s"
-    # What has left and not arrived when measurement begins and ends; and of a segment of 64 KiB the frames that have been
-    # cut, which are told of before they leave.
+    # What has left and not arrived when measurement begins and ends; and frames that have been cut of a segment of
+    # 64 KiB, which are told of before they leave.
     on_the_wire = 16 + 44
     for sender, receiver in ((sent, got), (got, sent)):
         assert abs(receiver["frames_in"] - sender["frames_out"]) <= on_the_wire and sender["frames_out"] > 10
