@@ -61,7 +61,7 @@ pub struct Cable {
     answered: u64,
     next: Packet,
     /// What an earlier load has sent, and has not arrived.
-    under_way: VecDeque<Packet>,
+    on_wire: VecDeque<Packet>,
     /// Bytes of packets that have left and are not all in memory yet, in order, where they cannot be made again.
     held: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
@@ -116,7 +116,7 @@ impl Cable {
             answers: VecDeque::new(),
             answered: 0,
             next: Packet { departed: Ps::MAX, ..first },
-            under_way: VecDeque::new(),
+            on_wire: VecDeque::new(),
             held: VecDeque::new(),
             spare: Vec::new(),
             refill: REFILL,
@@ -169,11 +169,11 @@ impl Cable {
     pub fn change(&mut self, load: &Load, t: Ps) -> Result<(), Invalid> {
         let new = Self::new(load, self.port, self.link, self.destination())?;
         while self.next.departed < t {
-            self.under_way.push_back(self.next);
+            self.on_wire.push_back(self.next);
             self.leaves(t);
         }
         let old = std::mem::replace(self, new);
-        (self.line, self.under_way) = (old.line, old.under_way);
+        (self.line, self.on_wire) = (old.line, old.on_wire);
         self.end.inherit(old.end);
         (self.draft.packet.id, self.answers, self.answered) = (old.draft.packet.id, old.answers, old.answered);
         (self.held, self.spare, self.refill) = (old.held, old.spare, old.refill);
@@ -199,7 +199,7 @@ impl Cable {
     /// Whether nothing is left to send, ever.
     #[must_use]
     pub fn exhausted(&self) -> bool {
-        self.under_way.is_empty() && self.wanted == Ps::MAX && !self.end.endless() && !self.pace.endless()
+        self.on_wire.is_empty() && self.wanted == Ps::MAX && !self.end.endless() && !self.pace.endless()
     }
 
     /// Requests that clients gave up.
@@ -258,7 +258,7 @@ impl Cable {
     #[inline]
     #[must_use]
     pub fn next(&self) -> Packet {
-        self.under_way.front().copied().unwrap_or(self.next)
+        self.on_wire.front().copied().unwrap_or(self.next)
     }
 
     /// The length of the packet that can be pulled at `t`, where there is one.
@@ -285,7 +285,7 @@ impl Cable {
     /// That packet has arrived, now.
     #[inline]
     pub fn advance(&mut self, now: Ps) {
-        if self.under_way.pop_front().is_none() {
+        if self.on_wire.pop_front().is_none() {
             self.leaves(now);
         }
     }
