@@ -45,6 +45,9 @@ def test_a_host_talks_to_another(tmp_path: Path) -> None:
     # What has left and not arrived when measurement begins and ends; and frames that have been cut of a segment of
     # 64 KiB, which are told of before they leave.
     on_the_wire = 16 + 44
+    # What has left the devices is what arrives, but for the wire.
+    for sender, receiver in ((there, got), (here, sent)):
+        assert abs(receiver["frames_in"] - sender["statistics"]["transmit"]["frames"]) <= 16
     for sender, receiver in ((sent, got), (got, sent)):
         assert abs(receiver["frames_in"] - sender["frames_out"]) <= on_the_wire and sender["frames_out"] > 10
         assert abs(receiver["payload_in"] - sender["payload_out"]) <= on_the_wire * 1518
