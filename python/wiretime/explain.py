@@ -405,17 +405,14 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
     busy = r.taken[0][0] if r.taken else 1 - (r.empty or 0)
     suggest(busy * 0.9, "cores a quarter faster", {"core.frequency": _factor(str(core["frequency"]), 1.25)})
     if takes and nic["interface"] != "8254x":
-        # One core is the system's; there may be more than queues, or fewer.
+        # One core is the system's; of what there are fewer, cores or queues, one more, or of both.
         cores, queues = p["system"]["cores"] - 1, int(settings.get("queues", 1))
-        label = "one core and queue more"
-        if cores < queues:
-            cores, label = cores + 1, "one core more"
-        else:
-            queues += 1
-            cores, label = max(cores, queues), label if cores < queues else "one queue more"
+        more = {"core": cores <= queues, "queue": queues <= cores}
+        label = f"one {' and '.join(what for what, grows in more.items() if grows)} more"
+        cores, queues = cores + more["core"], queues + more["queue"]
         # Where they are set as a parameter, an option beside it changes nothing.
-        more = {SYSTEM_CORES: cores + 1} if SYSTEM_CORES in settings else {"cores": cores}
-        suggest(busy, label, {**more, "queues": queues})
+        to = {SYSTEM_CORES: cores + 1} if SYSTEM_CORES in settings else {"cores": cores}
+        suggest(busy, label, {**to, "queues": queues})
     # Of a model's cycles no cause is known: whatever misses may be what takes them.
     if stack["dram"] >= SMALL or (not instructed(r.result) and total(numbers(r.statistics["objects"]), MISSED)):
         if llc["dca_ways"] == 0:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from wiretime.errors import WiretimeError
+
 # In an installed wheel, what a checkout has beside the package is inside it.
 TREE = Path(__file__).resolve().parent / "_tree"
 REPOSITORY = TREE if TREE.is_dir() else Path(__file__).resolve().parents[2]
@@ -20,6 +22,13 @@ def cache() -> Path:
         # What is built there is named from other folders.
         return Path(path).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wiretime"
+
+
+def built_engine() -> Path:
+    """Return the plugin library, or raise where there is none."""
+    if not (found := engine()).is_file():
+        raise WiretimeError(f"the engine {found} is not built: run `wiretime setup`")
+    return found
 
 
 def engine() -> Path:

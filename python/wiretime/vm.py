@@ -267,9 +267,7 @@ class Machine:
             system = platform["system"]
             self.qemu_root = QEMU.folder() / "root"
             image = GUEST.folder()
-            engine = paths.engine()
-            if not engine.is_file():
-                raise WiretimeError(f"the engine {engine} is not built: run `wiretime setup`")
+            engine = paths.built_engine()
             config = json.dumps({"platform": platform, "run": dict(run)}).encode()
             self.config = self._keep(anonymous("wiretime-config", config))
             self.initrd = self._keep(anonymous("wiretime-initrd", g.initramfs))

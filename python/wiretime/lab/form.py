@@ -9,7 +9,7 @@ from typing import Any, Literal
 from wiretime import apps, load, platforms, runs, software
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
-from wiretime.search.boot import link
+from wiretime.search.boot import searched
 from wiretime.study import plan as plans
 from wiretime.study.plan import Plan, Point, Value
 from wiretime.study.point import size_of_search
@@ -151,8 +151,7 @@ def check(form: Form) -> list[Point]:
         raise WiretimeError(f"{len(found)} points; the page runs at most {POINTS_MAX}: wiretime sweep does more")
     for point in found:
         if form.measure == SEARCH:
-            link(point.request())
-            size_of_search(point.request())
+            size_of_search(request := point.request(), searched(request))
         else:
             runs.check(point.request())
     return found

@@ -35,8 +35,8 @@ def waking(request: runs.Request) -> runs.Checked:
     return runs.check(replace(request, rate=WAKING))
 
 
-def link(request: runs.Request) -> dict[str, Any]:
-    """Return the link's parameters, the request checked."""
+def searched(request: runs.Request) -> runs.Checked:
+    """Return a search's request, checked as :func:`waking` does, and that nothing in it is what the search finds."""
     if apps.find(request.app, request.own).traffic == "iperf":
         raise WiretimeError(f"{request.app} finds its rate by itself: `wiretime run {request.app}`")
     usual = runs.Request()
@@ -46,7 +46,12 @@ def link(request: runs.Request) -> dict[str, Any]:
     checked = waking(request)
     if checked.command.role == SENDS:
         raise WiretimeError(f"{request.app} sends by itself here: a search needs a program that takes a load")
-    found: dict[str, Any] = checked.platform["link"][0]
+    return checked
+
+
+def link(request: runs.Request) -> dict[str, Any]:
+    """Return the link's parameters, the request checked."""
+    found: dict[str, Any] = searched(request).platform["link"][0]
     return found
 
 

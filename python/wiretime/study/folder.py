@@ -17,6 +17,7 @@ import tomlkit
 from wiretime import __version__, files, runs
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
+from wiretime.search import waking
 from wiretime.study import metrics
 from wiretime.study import point as one
 from wiretime.study.plan import Plan, Point, parse, points
@@ -115,7 +116,7 @@ class Study:
                 request = point.request()
                 # A search chooses its loads itself.
                 if point.about.measure == "msb":
-                    one.size_of_search(request)
+                    one.size_of_search(request, waking(request))
                 else:
                     runs.check(request)
                 # Points share the machines that they have in common.

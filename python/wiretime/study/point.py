@@ -66,9 +66,7 @@ def simulator(engine: str = software.FULL) -> Mapping[str, str]:
     ours = {"wiretime": __version__, "package": _package()}
     if engine == software.PACKET:
         return {**ours, "native": _extension()}
-    if not paths.engine().is_file():
-        raise WiretimeError(f"the engine {paths.engine()} is not built: run `wiretime setup`")
-    return {**ours, "engine": store.known_hash_of(paths.engine()), **_parts()}
+    return {**ours, "engine": store.known_hash_of(paths.built_engine()), **_parts()}
 
 
 def key(point: Point, platform: Mapping[str, Any]) -> str:
@@ -105,9 +103,9 @@ def _built(request: Request) -> dict[str, Any]:
     return {"dpdk": builds.variant(request.dpdk).folder.name} if request.dpdk != builds.DEBIAN else {}
 
 
-def size_of_search(request: Request) -> int:
-    """Return the packet size that a search is of, its request checked."""
-    sizes = search.waking(request).settings["load"]["sizes"]
+def size_of_search(request: Request, checked: runs.Checked) -> int:
+    """Return the packet size that a search is of, and what its request came to."""
+    sizes = checked.settings["load"]["sizes"]
     if sizes["kind"] != "fixed":
         raise WiretimeError(f"packet_size {request.packet_size}: a search takes one size")
     return int(sizes["size"])
@@ -116,7 +114,8 @@ def size_of_search(request: Request) -> int:
 def _search(point: Point, folder: Path, tell: search.Tell) -> metrics.Row:
     about = point.about
     request = point.request()
-    found = search.msb(request, [size_of_search(request)], search.share(about.loss), tell, about.trial_length)[0]
+    size = size_of_search(request, search.waking(request))
+    found = search.msb(request, [size], search.share(about.loss), tell, about.trial_length)[0]
     trials = [dataclasses.asdict(t) for t in (*found.trials, *found.around)]
     (folder / TRIALS).write_text(json.dumps(trials, indent=1) + "\n")
     return metrics.of_search(found)

@@ -104,20 +104,22 @@ def followed(places: Sequence[Sequence[float]], answers: Sequence[float]) -> lis
     By ranks, one column after the other: of what the ones before it leave unexplained (orthogonal matching pursuit).
     """
     x, y = _ranks(np.array(places, dtype=float)), _ranks(np.array(answers, dtype=float))
-    whole = float(y @ y)
-    found: list[tuple[int, float]] = []
-    rest = y
-    while whole and len(found) < min(CANDIDATES, x.shape[1]):
-        lengths = np.sqrt((x**2).sum(axis=0))
-        fit = np.abs(x.T @ rest) / np.where(lengths > 0, lengths, np.inf)
-        fit[[column for column, _ in found]] = 0
+    lengths = np.linalg.norm(x, axis=0)
+    # What stays as it is tells nothing.
+    lengths[lengths == 0] = np.inf
+    columns: list[int] = []
+    shares: list[float] = []
+    rest, whole = y, np.linalg.norm(y)
+    while whole and len(columns) < min(CANDIDATES, x.shape[1]):
+        fit = np.abs(x.T @ rest) / lengths
+        fit[columns] = 0
         best = int(fit.argmax())
         if fit[best] <= 0:
             break
-        found.append((best, float(fit[best] / np.sqrt(whole))))
-        chosen = x[:, [column for column, _ in found]]
-        rest = y - chosen @ np.linalg.lstsq(chosen, y, rcond=None)[0]
-    return found
+        columns.append(best)
+        shares.append(float(fit[best] / whole))
+        rest = y - x[:, columns] @ np.linalg.lstsq(x[:, columns], y, rcond=None)[0]
+    return list(zip(columns, shares, strict=True))
 
 
 @dataclass(frozen=True)
