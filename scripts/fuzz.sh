@@ -10,6 +10,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . ./scripts/prepare.sh
 use_rust_beside
+have g++ || fail "g++ is missing: apt-get install g++"
 what=$1
 shift
 [ $# -gt 0 ] || set -- e1000 ixgbe qdma connectx trace frames configuration

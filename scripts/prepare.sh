@@ -49,7 +49,8 @@ as_root() {
         "$@"
     else
         # It forgets the user's proxies.
-        sudo ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
+        sudo ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+            ${no_proxy:+no_proxy="$no_proxy"} "$@"
     fi
 }
 
@@ -115,6 +116,11 @@ sources_key() {
     hash_of crates Cargo.toml Cargo.lock pyproject.toml
 }
 
+# The same of the Python extension.
+extension_key() {
+    hash_of crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.toml Cargo.lock pyproject.toml
+}
+
 python_environment() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed"
     offline="" size="260 MB"
@@ -141,7 +147,7 @@ python_environment() {
         bundled_extension
         return
     fi
-    key=$(hash_of crates/base crates/capture crates/experiment crates/hw crates/packet crates/py Cargo.toml Cargo.lock pyproject.toml)
+    key=$(extension_key)
     if [ ! -e ".venv/.native-$key" ]; then
         say "building the Python extension"
         if ! log=$(VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH" maturin develop --release --locked --quiet 2>&1)

@@ -305,6 +305,41 @@ def test_a_run_that_fails_leaves_what_was_on_the_wire(tmp_path: Path) -> None:
     assert not (out / "result.json").exists()
 
 
+def test_a_kernel_program_is_told_to_end(tmp_path: Path) -> None:
+    script = tmp_path / "server"
+    script.write_text("#!/bin/sh\ntrap 'echo told; exit 0' TERM\nwtctl mark 1\nwhile :; do sleep 0.01; done\n")
+    own = ("--kernel", "--role", "consumes", "--rate", "10Mbps", "--duration", "1ms", "--warmup", "100us")
+    out = tmp_path / "out"
+    done = wiretime("run", str(script), *own)
+    assert done.returncode == 2 and "cannot be executed (chmod +x)" in done.stderr
+    script.chmod(0o755)
+    assert wiretime("run", str(script), *own, "--out", str(out)).returncode == 0
+    assert "\ntold" in (out / "console.log").read_text()
+
+
+def test_our_programs_forward_jumbo_frames_whole() -> None:
+    """An 82599 takes whole KiB of a buffer's room, and its simple path sends a packet's first buffer alone."""
+    large = ("--nic", "82599", "--packet-size", "9000", "--rate", "5Gbps")
+    r = result(*large, *SHORT, app="touchfwd")
+    assert r["loss_percent"] == 0 and r["forwarded_gbps"] == pytest.approx(r["offered_gbps"], rel=0.02)
+    burst = ("--app-args", "--free=burst", "--nic", "8254x", "--packet-size", "9000", *SHORT)
+    done = wiretime("run", "rxfree", *burst)
+    assert done.returncode == 1 and "--free burst: frames of 9000 B take several buffers of port 0" in done.stderr
+
+
+def test_servers_listen_where_clients_ask() -> None:
+    r = result("--nic", "82599", "--store", "port=12000", *STORE, *SHORT, app="memcached_dpdk")
+    assert r["cohort"]["answered"] > 0
+    asked = runs.Request(app="iperf3", iperf=("port=5300",))
+    assert " -p 5300 " in runs.check(asked).command.text
+    both = runs.check(runs.Request(app="iperf3", peer="host", iperf=("port=5300",), kernel_args="quiet"))
+    assert both.other is not None and both.other.command.kernel_arguments == ("quiet",)
+    assert " -p 5300 " in both.command.text and " -p 5300 " in both.other.command.text
+    for peer, text in (("host", "window=1MiB"), ("host", "coalesce=5us"), ("none", "rate=2Gbps")):
+        with pytest.raises(WiretimeError, match=text.partition("=")[0]):
+            runs.check(runs.Request(app="iperf3", peer=peer, iperf=(text,)))
+
+
 def test_generic_names_of_events_are_what_linux_makes_of_them_on_arm() -> None:
     named = {
         event: name

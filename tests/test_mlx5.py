@@ -178,6 +178,7 @@ def test_tcp_both_ways_by_the_kernel(tmp_path: Path) -> None:
 
 
 RELOADS = """#!/bin/sh
+trap '' TERM
 until busybox dmesg | grep -q "health recovery succeeded"; do sleep 1; done
 ip link set eth0 up
 busybox dmesg | grep -e mlx5 -e WARN -e rror
@@ -218,6 +219,7 @@ def test_drivers_recover_from_a_failure_and_come_and_go(tmp_path: Path) -> None:
 
 # Nothing is sent or received until the load comes, which is when both of its queues fail.
 ROUTES = """#!/bin/sh
+trap '' TERM
 echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo 0 >/proc/sys/net/ipv4/conf/eth0/send_redirects

@@ -259,7 +259,7 @@ def test_arguments_of_a_program_change_its_model() -> None:
 
 @pytest.mark.parametrize(
     ("nic", "app", "buffer"),
-    [("82599", "testpmd", 9216), ("8254x", "testpmd", 8192), ("82599", "touchfwd", 8192), ("82599", "l3fwd", 2048)],
+    [("82599", "testpmd", 9216), ("8254x", "testpmd", 8192), ("82599", "touchfwd", 9216), ("82599", "l3fwd", 2048)],
 )
 def test_jumbo_frames_have_the_programs_buffers(nic: str, app: str, buffer: int) -> None:
     for size, expected in ((1518, 2048), (9000, buffer)):

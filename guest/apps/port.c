@@ -16,6 +16,10 @@ enum { RXD = 1000, TXD, RXQ, BURST, MBUFS, MAX_PKT_LEN };
 #define SPARE_BUFFERS 1024
 #define LINK_WAIT_MS 9000
 
+/* A frame lies in one buffer: an 82599 takes whole KiB of its room, and its driver wants room for two VLAN tags besides. */
+#define KIB 1024
+#define TAGS 8
+
 struct settings settings = { .rxd = 1024, .txd = 1024, .queues = 1, .burst = 32, .max_pkt_len = 1518 };
 struct rte_mempool *pool;
 
@@ -124,14 +128,15 @@ uint64_t open_ports(uint64_t offloads)
 {
     uint32_t rings = (settings.rxd + settings.txd + settings.burst) * settings.queues * rte_eth_dev_count_avail();
     uint32_t mbufs = rings + rte_lcore_count() * CACHE * 2 + SPARE_BUFFERS;
-    uint32_t size = RTE_MAX(settings.max_pkt_len, (uint32_t)RTE_ETHER_MAX_LEN) + RTE_PKTMBUF_HEADROOM;
+    uint32_t longest = RTE_MAX(settings.max_pkt_len, (uint32_t)RTE_ETHER_MAX_LEN) + TAGS;
+    uint32_t room = RTE_MAX(RTE_ALIGN_CEIL(longest, KIB), (uint32_t)RTE_MBUF_DEFAULT_DATAROOM);
+    uint32_t size = room + RTE_PKTMBUF_HEADROOM;
     uint16_t port;
 
     if (rte_eth_dev_count_avail() == 0)
         rte_exit(1, "there is no port\n");
     if (settings.mbufs != 0)
         mbufs = settings.mbufs;
-    size = RTE_MAX(RTE_ALIGN_CEIL(size, 1024), (uint32_t)RTE_MBUF_DEFAULT_BUF_SIZE);
     pool = rte_pktmbuf_pool_create("packets", mbufs, CACHE, 0, size, SOCKET_ID_ANY);
     if (pool == NULL)
         rte_exit(1, "no memory for %u buffers of %u B\n", mbufs, size);

@@ -281,6 +281,8 @@ def flow_address(flow: int, vary: str, version: int) -> tuple[str, int]:
     return str(address), FIRST_PORT + port
 
 
+# Where stores and iperf3 listen unless they are told otherwise.
+STORE_PORT, IPERF3_PORT = 11211, 5201
 # What clients of a key-value store do unless told otherwise: the gem5 study's workload.
 STORE: dict[str, str] = {
     "keys": "5000",
@@ -290,7 +292,7 @@ STORE: dict[str, str] = {
     "skew": "0.5",
     "popularity": "0",
     "gets": "80",
-    "port": "11211",
+    "port": str(STORE_PORT),
 }
 
 
@@ -314,7 +316,7 @@ IPERF: dict[str, str] = {
     "rate": "1Gbps",
     "window": "",
     "coalesce": "",
-    "port": "5201",
+    "port": str(IPERF3_PORT),
 }
 # From the guest: beyond what the line holds.
 WINDOW = "4MiB"
@@ -331,9 +333,14 @@ def _window(platform: Mapping[str, Any]) -> str:
     return f"{(half + min(bits // 8, half)) >> 10}KiB"
 
 
-def iperf(texts: Sequence[str], platform: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an iperf3 client does."""
+def iperf(texts: Sequence[str], platform: Mapping[str, Any], *, ours: bool = True) -> dict[str, Any]:
+    """Return what an iperf3 client does: ours, or iperf3 itself on another host."""
     given = _named("--iperf", texts, IPERF)
+    named = {text.partition("=")[0] for text in texts}
+    if not ours and (theirs := named & {"window", "coalesce"}):
+        raise WiretimeError(f"--iperf {min(theirs)}: not with --peer host, whose own TCP sets it")
+    if "rate" in named and given["protocol"] == "tcp":
+        raise WiretimeError(f"--iperf rate={given['rate']}: of UDP; TCP sends what it can")
     for name, allowed in (("protocol", LENGTHS), ("reverse", ("no", "yes"))):
         if given[name] not in allowed:
             raise WiretimeError(f"--iperf {name}={given[name]}: allowed are {', '.join(allowed)}")

@@ -191,7 +191,9 @@ def check(r: Request) -> Checked:
                 f"--replay {trace.path}: its longest frame is {longest} B; {app.name} takes {app.sizes[1]} B"
             )
     model = _model(r, app, platform, longest)
-    setup = apps.Setup(platform, queues, longest, asked, apps.words("--app-args", r.app_args), r.ethtool)
+    words = apps.words("--app-args", r.app_args)
+    asked_of_other = load.iperf(r.iperf, platform, ours=False) if far_end == "host" and app.traffic == "iperf" else {}
+    setup = apps.Setup(platform, queues, longest, asked, words, r.ethtool, client=asked_of_other)
     command = replace(apps.command(app, setup, r.app_commands), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     if model is not None:
         role = software.ROLES[model["policy"]["program"]]
@@ -242,9 +244,8 @@ def check(r: Request) -> Checked:
 def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
     """Return what runs in the second host of a run: a machine like the first one's, with a client."""
     client = replace(peer_of(app), dpdk=app.dpdk)
-    asked = load.iperf(r.iperf, setup.platform) if app.traffic == "iperf" else {}
-    its = replace(setup, host=OTHER_HOST, client=asked, extra=(), ethtool="")
-    command = apps.command(client, its)
+    its = replace(setup, host=OTHER_HOST, extra=(), ethtool="")
+    command = replace(apps.command(client, its), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
     start_at = "sending" if command.role == SENDS else client.start_at
     role = {"role": command.role, "start_at": start_at, "processor_time": client.kernel}
     none = {"trace_length": "0ns", "capture_length": "0ns", "interval": "0ns", "profile": False}

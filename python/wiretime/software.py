@@ -142,10 +142,12 @@ AT_RECEPTION = 4096
 GROUPS = {"82599": 4}
 # Room of a buffer before its data; what testpmd's buffers leave for frames above the standard size.
 HEADROOM = 128
+# Two VLAN tags, which our own programs leave room for.
+TAGS = 8
 JUMBO_ROOM = BUFFER_JUMBO - HEADROOM
 ROOMS: Mapping[str, Callable[[int], int]] = {
     "testpmd": lambda _: JUMBO_ROOM,
-    **dict.fromkeys(("touchfwd", "rxptx"), lambda longest: -(-(longest + HEADROOM) // 1024) * 1024 - HEADROOM),
+    **dict.fromkeys(("touchfwd", "rxptx"), lambda longest: -(-(longest + TAGS) // 1024) * 1024),
 }
 # What cards make of that: whole KiB, or powers of two (SRRCTL; RCTL with its extension).
 WHOLE: Mapping[str, Callable[[int], int]] = {

@@ -20,7 +20,7 @@ from wiretime.apps.model import (
     value_of,
 )
 from wiretime.errors import WiretimeError
-from wiretime.load import flow_address
+from wiretime.load import STORE_PORT, flow_address
 
 STATISTICS = r"statistics: received \d+ sent (\d+) dropped (\d+)"
 GENERATOR = "02:00:00:00:00:01"
@@ -164,6 +164,8 @@ def _own(name: str, summary: str, stresses: str, options: Options = (), **more: 
         words = [f"--rxq={s.queues}", f"--mbufs={s.mbufs}"]
         if s.jumbo:
             words.append(f"--max-pkt-len={s.longest}")
+        if (store := s.load.get("store")) and store["port"] != STORE_PORT:
+            words.append(f"--port={store['port']}")
         return f"{name} {s.eal} -- {' '.join(words)}"
 
     return App(

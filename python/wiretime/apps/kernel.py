@@ -7,6 +7,7 @@ from typing import Any
 
 from wiretime.apps.model import ANSWERS, App, Setup, words
 from wiretime.errors import WiretimeError
+from wiretime.load import IPERF3_PORT, STORE_PORT
 
 # What `ethtool` may set, by its option.
 SETTABLE = {
@@ -103,7 +104,8 @@ UDPECHO = kernel_app(
 def _memcached(s: Setup) -> str:
     # Ordinary clients, who come from outside, speak TCP.
     tcp = 11211 if s.load["far"] else 0
-    command = f"memcached -u root -l 10.0.0.2 -p {tcp} -U 11211 -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
+    udp = (s.load.get("store") or {"port": STORE_PORT})["port"]
+    command = f"memcached -u root -l 10.0.0.2 -p {tcp} -U {udp} -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
     return _line(s, command.strip())
 
 
@@ -126,7 +128,9 @@ def _stat(when: str) -> str:
 
 
 def _iperf3(s: Setup) -> str:
-    server = pinned(s, f"iperf3 -s -1 -J {shlex.join(s.extra)}".strip())
+    port = (s.load.get("iperf") or s.client or {"port": IPERF3_PORT})["port"]
+    at = f"-p {port} " if port != IPERF3_PORT else ""
+    server = pinned(s, f"iperf3 -s -1 -J {at}{shlex.join(s.extra)}".strip())
     ready = f"{SETTLED} && {_stat('a')} && wtctl mark 1"
     # A client outside is not told when the measurement is over.
     end = UNTIL_STOPPED if s.load["far"] else "wait $!"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,9 +100,15 @@ def _there(paths: Sequence[Path], in_image: Callable[[], set[str]]) -> dict[str,
     return {f"{TARGET}/{path.name}": path for path in paths}
 
 
+# Starts what follows, and tells it to end when that is wanted; the shell around it is not told.
+TOLD = """sh -c '"$@" <&0 & p=$!; (wtctl wait-stop && kill -TERM $p) & wait $p' sh"""
+
+
 def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
     """Return the application that runs a user's program."""
     files = _there((program, *own.files), in_image)
+    if not os.access(program, os.X_OK):
+        raise WiretimeError(f"{program}: cannot be executed (chmod +x)")
     if own.role not in ROLES:
         raise unknown("role", own.role, ROLES)
     if not 0 <= own.hugepages_mib <= HUGEPAGES_MAX:
@@ -110,7 +117,7 @@ def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
 
     def line(s: Setup) -> str:
         # Its arguments follow; "{eal}" among them stands for cores and memory channels.
-        return f"{network(s)} && {start}" if own.kernel else f"env {start}"
+        return f"{network(s)} && {TOLD} env {start}" if own.kernel else f"env {start}"
 
     return App(
         name=program.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,10 +15,18 @@ EXAMPLES = Path("usr/share/dpdk/examples")
 PKG_CONFIG = architecture.LIBRARY / "pkgconfig"
 
 
+HOSTS = re.compile(r"(C|CXX|CPP|LD|MAKE)FLAGS|LDLIBS|CPATH|C(PLUS)?_INCLUDE_PATH|LIBRARY_PATH|LD_RUN_PATH|GCC_.*")
+
+
 def tool(name: str, package: str) -> None:
     """Raise where a tool is missing."""
     if shutil.which(name) is None:
         raise WiretimeError(f"{name} is missing: apt-get install {package}")
+
+
+def environment_without_flags() -> dict[str, str]:
+    """Return this process's environment without what compilers, linkers and make take from it: that is for its machine."""
+    return {name: value for name, value in os.environ.items() if not HOSTS.fullmatch(name)}
 
 
 def make(root: Path, folder: Path, *arguments: str) -> None:
@@ -35,10 +44,9 @@ def make(root: Path, folder: Path, *arguments: str) -> None:
         # Packages that are unpacked only: the system's own link is missing.
         (root / "lib").symlink_to("usr/lib")
     environment = {
-        **os.environ,
+        **environment_without_flags(),
         "PKG_CONFIG_LIBDIR": str(root / PKG_CONFIG),
         "PKG_CONFIG_SYSROOT_DIR": str(root),
-        "MAKEFLAGS": "",
     }
     # No path of this machine in what is built: the same image wherever it is made.
     same = f"-ffile-prefix-map={root}= -ffile-prefix-map={folder}=."

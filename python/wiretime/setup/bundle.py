@@ -76,8 +76,16 @@ def tracked() -> list[str]:
     return [name for name in names if name and (paths.REPOSITORY / name).is_file()]
 
 
+def extension_is_current() -> bool:
+    """Return whether the Python extension was built from this checkout's sources as they are (scripts/prepare.sh)."""
+    key = _command("sh", "-c", ". ./scripts/prepare.sh; extension_key").strip()
+    return (paths.REPOSITORY / ".venv" / f".native-{key}").exists()
+
+
 def built() -> tuple[Path, Path]:
     """Return the engine and the Python extension."""
+    if not extension_is_current():
+        raise WiretimeError("the Python extension was built from other sources than these: ./run builds it anew")
     both = paths.engine(), Path(_native.__file__)
     for path in both:
         if not path.is_file():
@@ -100,7 +108,7 @@ def _fill(tree: Path, whole: bool) -> None:
         "wiretime": __version__,
         "machine": platform.machine(),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}" if whole else None,
-        "commit": _command("git", "rev-parse", "HEAD").strip(),
+        "commit": _command("git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*").strip(),
         # Whoever changes these needs another engine than the one that comes along.
         "sources": _command("sh", "-c", '. ./scripts/prepare.sh; cd "$1"; sources_key', "sh", str(tree)).strip(),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,16 @@ def _of_apt() -> str | None:
     return next((address for address in addresses if address.endswith("/debian")), None)
 
 
+@cache
+def _proxies() -> dict[str, str]:
+    """Return the proxies that this host's apt uses, by protocol; those of the environment mmdebstrap knows itself."""
+    names = ("http", "https")
+    asked = [word for name in names for word in (name, f"Acquire::{name}::Proxy")]
+    done = subprocess.run(["apt-config", "shell", *asked], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    given = dict(word.split("=", 1) for word in shlex.split(done.stdout) if "=" in word)
+    return {name: given[name] for name in names if name in given}
+
+
 def archive() -> str:
     """Return the address of the Debian archive.
 
@@ -70,6 +81,8 @@ def unpack(
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
         # A snapshot of an older day says that it is no longer valid.
         *(['--aptopt=Acquire::Check-Valid-Until "false"'] if os.environ.get(VARIABLE) else []),
+        # It reads none of this host's settings.
+        *(f'--aptopt=Acquire::{name}::Proxy "{proxy}"' for name, proxy in _proxies().items()),
         # Other systems trust Debian's keys only where they are told to.
         *([] if _of_apt() else [f"--keyring={KEYRING}"]),
         *([f"--architectures={architecture}"] if architecture else []),

@@ -106,21 +106,24 @@ def missing(name: str) -> str:
 
 def variant(name: str) -> Variant:
     """Return a build by its name; raises where there is none, or one of another guest."""
-    found = sorted(paths.cache().glob(f"{_kind(name)}-*/{store.MANIFEST}")) if re.fullmatch(NAME, name) else []
+    found = list(paths.cache().glob(f"{_kind(name)}-*/{store.MANIFEST}")) if re.fullmatch(NAME, name) else []
     if not found:
         hint = f"; make it with `wiretime setup --dpdk {name}=SOURCE`" if re.fullmatch(NAME, name) else ""
         raise WiretimeError(f"{unknown('build of DPDK', name, names())}{hint}")
-    folder = found[-1].parent
     again = "make it anew with `wiretime setup --dpdk`"
-    # Its manifest, too, may be what is damaged.
-    if not store.intact(folder):
-        raise WiretimeError(f"--dpdk {name}: {folder} is damaged: {again}")
-    about = store.manifest(folder)
-    of = Variant(name, folder, str(about["version"]), str(about["sources"]), about.get("drivers", {}))
-    if folder.name != f"{_kind(name)}-{_key(of.sources, of.drivers)[:16]}":
-        with_drivers = " and `--driver`" if of.drivers else ""
-        raise WiretimeError(f"--dpdk {name}: was built for another guest: {again}{with_drivers}")
-    return of
+    wrong = ""
+    # That which was made last, of those for this guest: another checkout may have another.
+    for folder in sorted((path.parent for path in found), key=store.used, reverse=True):
+        # Its manifest, too, may be what is damaged.
+        if not store.intact(folder):
+            wrong = wrong or f"{folder} is damaged: {again}"
+            continue
+        about = store.manifest(folder)
+        of = Variant(name, folder, str(about["version"]), str(about["sources"]), about.get("drivers", {}))
+        if folder.name == f"{_kind(name)}-{_key(of.sources, of.drivers)[:16]}":
+            return of
+        wrong = wrong or f"was built for another guest: {again}{' and `--driver`' if of.drivers else ''}"
+    raise WiretimeError(f"--dpdk {name}: {wrong}")
 
 
 def archive(name: str, dpdk: str) -> Path:
@@ -213,8 +216,8 @@ def make(name: str, source: str, folders: Sequence[Path] = ()) -> tuple[Variant,
             added.add(copied, drivers)
             return {"sources": digest, "drivers": theirs, **_fill(folder, list(theirs))}
 
-        # A name means what was built last.
-        store.entry(_kind(name), _key(digest, theirs), fill, kept=1)
+        # A name means what was made last; checkouts share the cache, and each may run.
+        (store.entry(_kind(name), _key(digest, theirs), fill) / store.MANIFEST).touch()
     return variant(name), built
 
 

@@ -205,7 +205,8 @@ def _driver(root: Path, name: str) -> str:
 def compile_c(source: Path, target: Path, *flags: str) -> None:
     """Compile a guest program of ours that needs no library."""
     build.tool(COMPILER, COMPILER_PACKAGE)
-    done = subprocess.run([COMPILER, *FLAGS, *flags, "-o", str(target), str(source)], capture_output=True, text=True)
+    command = [COMPILER, *FLAGS, *flags, "-o", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, env=build.environment_without_flags())
     if done.returncode != 0:
         raise WiretimeError(f"{source}: {done.stderr.strip()}")
 

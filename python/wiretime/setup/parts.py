@@ -40,12 +40,13 @@ class Part:
         )
 
     def identity(self) -> str:
-        """Return a hash of what is there: its packages may be others than those of the lock file."""
+        """Return a hash of what is there: packages may differ from those of the lock file, and so may compilers."""
         try:
-            about = store.manifest(self.folder())
+            folder = self.folder()
         except WiretimeError:
             return self.key()
-        return store.digest(self.key(), json.dumps(about, sort_keys=True))
+        what = store.manifest(folder), store.contents(folder)
+        return store.digest(self.key(), json.dumps(what, sort_keys=True))
 
 
 QEMU = Part("qemu", "QEMU 11.1 (Debian backports)", qemu.key, qemu.make)

@@ -49,6 +49,8 @@ def build_engine(console: Console) -> None:
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith("error")] or ["it failed"]
         raise WiretimeError(f"cargo build of the engine: {lines[0]}")
+    if not bundle.extension_is_current():
+        _warn(console, ["the Python extension was built from other sources than these: ./run builds it anew"])
     console.print(
         f"engine: {paths.engine().stat().st_size >> 20} MB, {time.monotonic() - began:.0f} s", highlight=False
     )

@@ -115,7 +115,7 @@ def intact(folder: Path) -> bool:
         return False
 
 
-def _used(folder: Path) -> float:
+def used(folder: Path) -> float:
     """Return when an entry was used last; what is none, never."""
     try:
         return (folder / MANIFEST).stat().st_mtime
@@ -127,6 +127,12 @@ def manifest(folder: Path) -> dict[str, Any]:
     """Return what is recorded of a cache entry."""
     result: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["about"]
     return result
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return the hashes of a cache entry's files."""
+    recorded: dict[str, tuple[int, int, str]] = json.loads((folder / MANIFEST).read_text())["files"]
+    return {name: sha256 for name, (_, _, sha256) in recorded.items()}
 
 
 def entry(
@@ -180,7 +186,7 @@ def entry(
             work.rename(folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        others = sorted((e for e in root.glob(f"{kind}-*") if e != folder), key=_used, reverse=True)
+        others = sorted((e for e in root.glob(f"{kind}-*") if e != folder), key=used, reverse=True)
         for old in others[kept - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
     return folder

@@ -98,6 +98,7 @@ impl Core {
         let mut last = (u64::MAX, MemKind::Prefetch);
         // Of the line that is accessed: when the L1D has it.
         let (mut loaded, mut stored) = ((start, StallCause::Core), start);
+        let (mut asked, mut walk) = (false, Cycles::ZERO);
         let latency = self.slots[class as usize].latency;
         // What reads and writes takes it once: behind the store.
         let atomic = matches!(class, Class::Atomic | Class::StoreExclusive);
@@ -107,23 +108,41 @@ impl Core {
             let key = (a.paddr / LINE, a.kind);
             let first = key != last;
             last = key;
+            if first && !matches!(a.kind, MemKind::Load | MemKind::Prefetch) {
+                // Its address is translated before it commits, like a load's.
+                walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
+                if walk > Cycles::ZERO && start + walk > complete {
+                    (complete, cause) = (start + walk, StallCause::Dtlb);
+                }
+            }
             match a.kind {
                 MemKind::Load => {
+                    // What holds it up holds it up wherever its bytes are.
+                    let released = if order.acquires { self.released } else { Cycles::ZERO };
+                    let t = start.max(self.load_fence).max(released);
                     if first {
-                        let start = if order.acquires { start.max(self.released) } else { start };
-                        let writes = class == Class::Atomic;
-                        let (done, why) = self.load(a, start, (pc, writes), memory, walker);
-                        loaded = (done + extra, why);
+                        self.stats.loads += 1;
+                        walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
+                        asked = false;
                     }
-                    let found = self.forward.find(a.paddr, a.size, start);
-                    // Where stores have all of its bytes, what they wait for in the queue is no matter of the load's.
-                    if loaded.0 > complete && !found.is_some_and(|f| f.all) {
+                    let found = self.forward.find(a.paddr, a.size, t);
+                    // Where stores have all of its bytes, what they wait for in the queue is no matter of the load's, and nothing
+                    // is asked for.
+                    let all = found.is_some_and(|f| f.all);
+                    if !all && !asked {
+                        let writes = class == Class::Atomic;
+                        let (done, why) = self.load(a, (t, walk), (pc, writes), memory);
+                        (loaded, asked) = ((done + extra, why), true);
+                    } else if first {
+                        memory.load_forwarded(self.index, a.address());
+                    }
+                    if loaded.0 > complete && !all {
                         (complete, cause) = loaded;
                     }
                     if let Some(found) = found {
                         self.stats.store_forwards += u64::from(found.all);
-                        complete = complete.max(found.there.max(start) + self.forward_latency);
-                        if found.known > start && self.dependences.surprise(pc) {
+                        complete = complete.max(found.there.max(t + walk) + self.forward_latency + extra);
+                        if found.known > t && self.dependences.surprise(pc) {
                             complete = complete.max(self.run_again(found.known));
                         }
                     }
@@ -136,7 +155,7 @@ impl Core {
                         if order.releases {
                             ordered = ordered.max(self.last_store);
                         }
-                        stored = self.store(a, ordered, pc, memory, walker);
+                        stored = self.store(a, ordered, pc, memory);
                         if order.releases {
                             self.released = stored;
                         }
@@ -152,13 +171,12 @@ impl Core {
                     memory.prefetch(self.index, a.address(), t + walk);
                 }
                 MemKind::ZeroLine => {
-                    let t = start.max(self.last_commit()).max(self.store_fence);
-                    let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-                    let (done, level) = memory.zero_line(self.index, a.address(), t + walk);
+                    let t = (start + walk).max(self.last_commit()).max(self.store_fence);
+                    let (done, level) = memory.zero_line(self.index, a.address(), t);
                     self.stored(done, level.into());
                 }
                 MemKind::DeviceLoad => {
-                    (complete, cause) = (self.device_load(start), StallCause::Device);
+                    (complete, cause) = (self.device_load(start + walk), StallCause::Device);
                 }
                 MemKind::DeviceStore => {
                     complete = complete.max(data);
@@ -176,14 +194,10 @@ impl Core {
     fn load(
         &mut self,
         a: &MemEvent,
-        start: Cycles,
+        (t, walk): (Cycles, Cycles),
         (pc, writes): (u64, bool),
         memory: &mut MemorySystem,
-        walker: &mut impl Walker,
     ) -> (Cycles, StallCause) {
-        self.stats.loads += 1;
-        let t = start.max(self.load_fence);
-        let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
         let (done, level) = if writes {
             memory.load_to_write(self.index, a.address(), pc, t + walk)
         } else {
@@ -204,18 +218,10 @@ impl Core {
 
     /// A store leaves the store buffer at `t`; returns when the L1D has it.
     #[inline]
-    fn store(
-        &mut self,
-        a: &MemEvent,
-        t: Cycles,
-        pc: u64,
-        memory: &mut MemorySystem,
-        walker: &mut impl Walker,
-    ) -> Cycles {
+    fn store(&mut self, a: &MemEvent, t: Cycles, pc: u64, memory: &mut MemorySystem) -> Cycles {
         self.stats.stores += 1;
-        let walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
-        let (done, level) = memory.store(self.index, a.address(), pc, t + walk);
-        self.stored(done, if walk > Cycles::ZERO { StallCause::Dtlb } else { level.into() });
+        let (done, level) = memory.store(self.index, a.address(), pc, t);
+        self.stored(done, level.into());
         done
     }
 

@@ -5,7 +5,7 @@
 //!   `fusion`: pairs that are one.
 //! - `access`: loads, stores, devices; `forwarding`: which stores of the queue loads find; `dependences`: which loads wait for older
 //!   stores.
-//! - `timing`, `ports`, `ring`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
+//! - `timing`, `ports`, `entries`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
 //! - `stall`: where cycles go; `stages`: when each instruction was where.
 //! - `standing`: where a core stands, and turns of a loop that need not be taken.
 

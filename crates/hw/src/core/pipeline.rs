@@ -424,6 +424,7 @@ impl Core {
             let mut t = dispatch.cycle();
             let mut start;
             if IN_ORDER {
+                operands = self.with_data(*q, &block.ops[((pc - block.paddr) / 4) as usize], operands);
                 (dispatch, start) = self.issue_in_order(*q, dispatch, operands);
             } else {
                 if self.fetch > t {
@@ -472,6 +473,10 @@ impl Core {
                 cause = StallCause::Core;
             } else {
                 let i = ((pc - block.paddr) / 4) as usize;
+                // What an instruction before has accessed that is timed as none that does.
+                while accesses.first().is_some_and(|a| usize::from(a.index) < i) {
+                    accesses = &accesses[1..];
+                }
                 let mut own = 0;
                 while accesses.get(own).is_some_and(|a| usize::from(a.index) == i) {
                     own += 1;
@@ -550,6 +555,21 @@ impl Core {
         }
     }
 
+    /// When what a store writes is there, too.
+    #[inline(always)]
+    fn with_data(&self, q: Quick, op: &MicroOp, t: Cycles) -> Cycles {
+        if q.flags & STORES == 0 {
+            return t;
+        }
+        let [a, b] = q.data.map(|r| self.ready[usize::from(r)]);
+        let data = t.max(a).max(b);
+        if q.flags & MORE == 0 {
+            return data;
+        }
+        let needed = op.sources().iter().skip(usize::from(op.data_from));
+        needed.fold(data, |t, &r| t.max(self.ready[usize::from(r)]))
+    }
+
     #[inline(never)]
     fn further_operands(&self, op: &MicroOp, t: Cycles) -> Cycles {
         op.further_sources().iter().fold(t, |t, &r| t.max(self.ready[usize::from(r)]))
@@ -625,15 +645,7 @@ impl Core {
             let slot = &self.slots[q.class as usize % SLOTS];
             start = self.ports.reserve(start, slot.ports, slot.interval);
         }
-        let mut data = start;
-        if q.flags & STORES != 0 {
-            let [a, b] = q.data.map(|r| self.ready[usize::from(r)]);
-            data = start.max(a).max(b);
-            if q.flags & MORE != 0 {
-                let needed = op.sources().iter().skip(usize::from(op.data_from));
-                data = needed.fold(data, |t, &r| t.max(self.ready[usize::from(r)]));
-            }
-        }
+        let data = self.with_data(q, op, start);
         // The base goes on without the access.
         self.ready[usize::from(q.base)] = start + self.slots[Class::Alu as usize].latency;
         self.access((q.class, op.order), start, data, accesses, pc, memory, walker)

@@ -236,6 +236,14 @@ impl MemorySystem {
         self.l1d_miss(i, place, pc, t, CoreAccess::Load)
     }
 
+    /// A load that the store queue answers: it looks into the L1D as any other, and asks for nothing that is not there.
+    #[inline]
+    pub fn load_forwarded(&mut self, i: usize, address: impl Into<Address>) {
+        let p = &mut self.private[i];
+        p.stats.l1_dcache_loads += 1;
+        p.l1d.touch(address.into().place(p.l1d_bits));
+    }
+
     /// A hit on a line that is on its way or was prefetched.
     fn late_hit(&mut self, i: usize, at: usize, place: u64, pc: u64, t: Cycles) -> (Cycles, Level) {
         let line = cache::line_at(place);

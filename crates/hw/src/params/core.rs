@@ -76,7 +76,7 @@ pub struct Core {
     /// From the resolution of a mispredicted branch to the dispatch of the right path.
     #[schemars(range(min = 0, max = 100), extend("unit" = "cycles"))]
     pub mispredict_penalty: u32,
-    /// From a store's data to a load that it forwards to.
+    /// From a store's data to a load that it forwards to; what its class adds comes besides (`core.timing.load`).
     #[schemars(range(min = 1, max = 100), extend("unit" = "cycles"))]
     pub store_forward_latency: u32,
     /// Exception entry or return: what a pipeline flush costs beyond the drain.

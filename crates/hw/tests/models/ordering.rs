@@ -15,8 +15,17 @@ fn turn(p: &Platform, ops: &[MicroOp]) -> f64 {
     turn_over(p, ops, 0)
 }
 
+/// The same, all accesses to the same eight bytes.
+fn turn_at_one_place(p: &Platform, ops: &[MicroOp]) -> f64 {
+    turn_apart(p, ops, 0, 0)
+}
+
 /// The same, stores going so many lines further each turn.
 fn turn_over(p: &Platform, ops: &[MicroOp], lines: u64) -> f64 {
+    turn_apart(p, ops, lines, 64)
+}
+
+fn turn_apart(p: &Platform, ops: &[MicroOp], lines: u64, apart: u64) -> f64 {
     let (mut core, mut memory) = (Core::new(p, 0), MemorySystem::new(p, 1));
     let quick: Vec<Quick> = Quick::block(ops);
     let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops };
@@ -29,7 +38,7 @@ fn turn_over(p: &Platform, ops: &[MicroOp], lines: u64) -> f64 {
         .iter()
         .enumerate()
         .filter_map(|(i, op)| {
-            let paddr = 0x8000_0000 + i as u64 * 64;
+            let paddr = 0x8000_0000 + i as u64 * apart;
             kind(op).map(|kind| MemEvent { paddr, vaddr: paddr, value: 0, index: i as u16, kind, size: 8 })
         })
         .collect();
@@ -105,6 +114,58 @@ fn a_full_barrier_holds_every_access_behind_it() {
     let memory = p.llc.latency.ps() + p.dram.controller_latency.ps() + p.dram.t_cl.ps();
     let cycles = wiretime_base::Clock::of(p.core.frequency).cycle_at_or_after(memory).0 as f64;
     assert!(written > cycles, "{written} cycles a turn, a store from memory takes {cycles}");
+}
+
+/// A load behind a barrier, or one that acquires behind a store that releases, waits for the store to be written, although the
+/// queue has its bytes; and takes as long as its kind does.
+#[test]
+fn what_holds_a_load_up_holds_one_up_that_a_store_answers() {
+    let mut p = platform();
+    // Forwarding is faster than leaving and reading the L1D.
+    (p.core.full_barriers, p.core.store_forward_latency) = (true, 1);
+    let (mut store, mut load, mut barrier) = (op(Class::Store), op(Class::Load), op(Class::Barrier));
+    // Each turn stores what the last one has loaded.
+    store.reads(4).reads(6);
+    store.data_from = 1;
+    load.reads(3).writes(6);
+    barrier.order = Order::ALL;
+    let forwarded = turn_at_one_place(&p, &[store, load]);
+    assert!((forwarded - f64::from(p.core.store_forward_latency)).abs() < 1.5, "{forwarded}");
+    let fenced = turn_at_one_place(&p, &[store, barrier, load]);
+    assert!(fenced > forwarded + 2.0, "{fenced} behind a barrier, {forwarded} without");
+    (store.order, load.order) = (Order::one_way(false, true), Order::one_way(true, false));
+    let ordered = turn_at_one_place(&p, &[store, load]);
+    assert!(ordered > forwarded + 2.0, "{ordered} where it acquires, {forwarded} where it does not");
+    (store.order, load.order) = (Order::default(), Order::default());
+    p.core.timing.load.latency += 3;
+    assert!((turn_at_one_place(&p, &[store, load]) - forwarded - 3.0).abs() < 0.1);
+}
+
+/// In order a store waits for what it writes, as for its address, and what follows behind it: misses do not overlap.
+#[test]
+fn a_store_in_order_waits_for_its_data() {
+    let mut p = platform();
+    p.core.kind = wiretime_hw::params::CoreKind::InOrder;
+    let (mut store, mut load) = (op(Class::Store), op(Class::Load));
+    load.reads(3).writes(6);
+    store.reads(4);
+    let misses = |store: MicroOp| {
+        let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 1));
+        let ops = [load, store];
+        let quick: Vec<Quick> = Quick::block(&ops);
+        let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+        for n in 0..100 {
+            let at = |index: u16, paddr, kind| MemEvent { paddr, vaddr: paddr, value: 0, index, kind, size: 8 };
+            let accesses = [at(0, 0x8000_0000 + n * 8256, MemKind::Load), at(1, 0x9000_0000, MemKind::Store)];
+            core.run(block, 0, ops.len(), &accesses, None, &mut memory, &mut Flat);
+        }
+        core.cycle().0 / 100
+    };
+    let free = misses(store);
+    store.reads(6);
+    store.data_from = 1;
+    let waits = misses(store);
+    assert!(waits > 2 * free, "{waits} cycles a miss that is stored, {free} one that is not");
 }
 
 /// A read of a system register that drains waits until stores are written, from memory too; without a drain the store

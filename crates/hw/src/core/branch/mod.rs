@@ -100,7 +100,6 @@ impl Predictor {
         }
     }
 
-    /// A full return stack loses its oldest entry: it is a ring.
     /// What it will do, by words that change with it.
     pub fn stand(&self, words: &mut Vec<u64>) {
         self.direction.stand(words);
@@ -153,6 +152,20 @@ mod tests {
             p.resolve(Branch::Conditional, 0x100, 0x104, next) == Outcome::Mispredict
         });
         resolved.skip(1000).filter(|&wrong| wrong).count()
+    }
+
+    /// Index and tag hang on all of the history, however long.
+    #[test]
+    fn a_long_history_sees_where_a_long_loop_ends() {
+        for (trips, history) in [(8, 40), (40, 40), (50, 63), (62, 63)] {
+            let mut p = Predictor::new(&params::Predictor { entries: 8192, history, ..parameters(D::Tage) });
+            let wrong = |i: usize| {
+                let next = if i % trips == trips - 1 { 0x104 } else { 0x80 };
+                p.resolve(Branch::Conditional, 0x100, 0x104, next) == Outcome::Mispredict
+            };
+            let wrong = (0..trips * 500).map(wrong).skip(trips * 400).filter(|&w| w).count();
+            assert_eq!(wrong, 0, "{trips} trips with a history of {history}");
+        }
     }
 
     #[test]
