@@ -257,6 +257,24 @@ def test_arguments_of_a_program_change_its_model() -> None:
     assert model(app="l3fwd", nic="82599", app_args="--tx-burst=16")["policy"]["straight"] == 16
 
 
+def test_long_frames_pass_in_runs_and_in_searches(tmp_path: Path) -> None:
+    """A packet of several buffers frees its entries as it goes; a card is set up for the longest frame of a search."""
+    long = ("--nic", "82599", "--packet-size", "9000", "--rate", "40Gbps", "--duration", "300us")
+    assert balanced(tmp_path / "a", "l3fwd", *PACKET, *long)["loss_percent"] == 0
+    found = tmp_path / "msb.json"
+    sizes = ("--packet-sizes", "2000", "--json", str(found))
+    done = wiretime("msb", "testpmd", "--engine", "packet", "--nic", "connectx-6dx", *sizes)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(found.read_text())
+    assert row["trials"][-1]["forwarded"] > 0.95 * row["trials"][-1]["offered"]
+    for nic, text, said in (
+        ("connectx-6dx", "--burst=3", "a burst of 3: this card's driver receives 4 or none"),
+        ("82599", "--rxd=32768", "this card's rings have 4096 descriptors at most"),
+    ):
+        done = wiretime("run", "testpmd", "--engine", "packet", "--nic", nic, f"--app-args={text}")
+        assert done.returncode == 2 and said in done.stderr
+
+
 @pytest.mark.parametrize(
     ("nic", "app", "buffer"),
     [("82599", "testpmd", 9216), ("8254x", "testpmd", 8192), ("82599", "touchfwd", 9216), ("82599", "l3fwd", 2048)],

@@ -119,8 +119,9 @@ class Checked(NamedTuple):
     trace: replay.Trace | None
     # A second simulated host.
     other: Checked | None = None
-    # The model of the software, where no guest runs it.
+    # The model of the software, where no guest runs it, and the longest frame that it is to take.
     model: software.Model | None = None
+    longest: int = 0
 
 
 def _refuse_rate(r: Request, platform: Mapping[str, Any]) -> None:
@@ -238,7 +239,7 @@ def check(r: Request) -> Checked:
         **(r.internals or {}),
     }
     other = _other_host(r, setup, app, settings) if far_end == "host" else None
-    return Checked(platform, settings, app, command, trace, other, model)
+    return Checked(platform, settings, app, command, trace, other, model, longest)
 
 
 def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
@@ -362,7 +363,9 @@ def _modelled(r: Request, c: Checked, progress: vm.Progress | None, options: dic
     began = time.monotonic()
     trials = options.get("on_trial") is not None
     capture = options.pop("capture", None)
-    machine = software.Machine(c.platform, c.settings, c.model, trials=trials, capture=capture, every_turn=r.every_turn)
+    machine = software.Machine(
+        c.platform, c.settings, c.model, trials=trials, capture=capture, every_turn=r.every_turn, longest=c.longest
+    )
     outcome = machine.run(progress, **options)
     done = _result(c, None, outcome, Took(began, 0.0, "none"))
     done.result["warnings"] = [*software.warnings(c.model, c.platform), *done.result["warnings"]]

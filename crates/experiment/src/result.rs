@@ -194,7 +194,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
         }
     };
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
-    let late = lateness(&nics);
+    let (polls, doorbells) = run.late.unwrap_or((d.machine.lateness, lateness(&nics)));
     let point = |(point, s): (&'static str, Option<&Snapshot>)| {
         let s = s?;
         let hash = format!("{:016x}", s.hash);
@@ -228,8 +228,8 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
             simulated_ns: t.ns(),
             at: [("start", first), ("end", last)].into_iter().filter_map(point).collect(),
         },
-        poll_lateness_ns: d.machine.lateness.into(),
-        doorbell_lateness_ns: late.into(),
+        poll_lateness_ns: polls.into(),
+        doorbell_lateness_ns: doorbells.into(),
         guest: GuestReport { status, figures: d.program.figures().to_vec() },
         warnings: warnings(run, &nics, executed.interrupts),
     }
@@ -242,6 +242,11 @@ impl From<Lateness> for Late {
 }
 
 /// How late doorbells were seen, over all ports.
+/// How late cores have seen what devices have written, and devices doorbells, since the measurement has begun.
+pub fn late<H: Hold>(d: &Driven<'_, H>) -> (Lateness, Lateness) {
+    (d.machine.lateness, lateness(&d.machine.nics.nics()))
+}
+
 fn lateness<G>(nics: &Nics<G>) -> Lateness {
     nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), Lateness::and)
 }
@@ -272,7 +277,7 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
     if quantum > lookahead {
-        let late = lateness(nics);
+        let late = run.late.map_or_else(|| lateness(nics), |(_, doorbells)| doorbells);
         list.push(format!(
             "system.quantum: {} ns is beyond the lookahead of {} ns: devices saw {} doorbells late, by {:.1} ns on \
              average and {:.1} ns at most",

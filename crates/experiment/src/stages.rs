@@ -14,7 +14,7 @@ use std::time::Instant;
 use wiretime_base::{Duration, Invalid, Ps};
 use wiretime_hw::core::StageTrace;
 use wiretime_hw::machine::{Hold, Machine, Nics, Slot};
-use wiretime_hw::nic::{Phase, Which};
+use wiretime_hw::nic::{Lateness, Phase, Which};
 use wiretime_hw::params::Platform;
 
 /// Where the run is.
@@ -137,6 +137,8 @@ pub struct Experiment {
     idle: bool,
     /// Packets of the measurement whose fate was not known when they were followed no longer.
     pub(crate) followed_no_longer: u64,
+    /// How late cores and devices saw each other's writes up to the end of the measurement.
+    pub(crate) late: Option<(Lateness, Lateness)>,
     /// Of the measurement's length, the time in which what had left was still on the wire: of what is measured to its end.
     pub(crate) arriving: Ps,
     /// The capture of the wire, where one is wanted.
@@ -172,6 +174,7 @@ impl Experiment {
             moved: (0, Ps::ZERO),
             idle: false,
             followed_no_longer: 0,
+            late: None,
             arriving: Ps::ZERO,
             capture: capture.map(|fd| Capture::new(File::from(fd), p)),
             outside: Outside::new(s.far, far, p)?,
@@ -285,7 +288,7 @@ impl Experiment {
     pub fn finished<H: Hold>(&mut self, t: Ps, d: &mut Driven<'_, H>) -> Option<(Value, i32)> {
         if let Some(status) = d.program.exit() {
             let missing = match self.settings.start_at {
-                StartAt::ReceiverReady | StartAt::Sending if !self.draining() => Some("was over"),
+                StartAt::ReceiverReady | StartAt::Sending if !self.draining() && self.end.is_none() => Some("was over"),
                 StartAt::Mark if self.start.is_none() => Some("began"),
                 _ => None,
             };
@@ -297,6 +300,9 @@ impl Experiment {
             if let (Some(start), None) = (&self.start, &self.end) {
                 self.settings.duration = Duration::of(t - start.time);
                 self.end = Some(self.snapshot(t, d));
+            }
+            if self.stage == Stage::Traffic {
+                self.followed_no_longer = d.machine.nics.nics().books.counts(Which::Cohort).undecided();
             }
             self.unplug();
             self.write_capture(t, true, d);
@@ -434,6 +440,7 @@ impl Experiment {
         }
         if self.end.is_none() && t >= end {
             self.end = Some(self.snapshot(t, d));
+            self.late = Some(result::late(d));
             d.machine.nics.nics().books.end_measurement();
         }
         let [series, occupancy] = self.samples_due();
@@ -503,7 +510,7 @@ impl Experiment {
         }
         let s = &mut self.settings;
         (s.warm_up, s.duration, s.follow, s.load) = (trial.warm_up, trial.duration, trial.follow, trial.load);
-        (self.start, self.end) = (None, None);
+        (self.start, self.end, self.late) = (None, None, None);
         self.series.clear();
         self.occupancy.clear();
         self.begin_load(simulated + trial.idle.ps(), d);

@@ -31,6 +31,9 @@ struct Config {
     /// Rounds that find nothing are done one by one.
     #[serde(default)]
     every_turn: bool,
+    /// The longest frame of all trials, where later ones have longer frames than the first.
+    #[serde(default)]
+    longest: u32,
 }
 
 /// The program under test: it runs from the start, and stops when it is told to.
@@ -131,6 +134,7 @@ impl PacketRun {
         let pairs: Vec<(usize, u16)> =
             (0..ports).flat_map(|port| (0..queues).map(move |queue| (port, queue))).collect();
         let (shortest, longest) = frames(&c.run)?;
+        let longest = longest.max(c.longest);
         let buffers = buffers(&model, longest);
         let pool_bytes = Pool::stride(model.policy.buffer) * u64::from(buffers);
         // An odd number of pages: rings are aligned as devices want them, and queues that go in step do not meet in the

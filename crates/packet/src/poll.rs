@@ -219,7 +219,7 @@ impl PollCore {
                 driver.end_transmit(w, sent);
                 match policy.on_full {
                     OnFull::Drop => {
-                        out[at..].iter().for_each(|b| w.pool.give(b.number));
+                        out[at..].iter().for_each(|b| w.release(b.number));
                         self.turn_ends(false, host);
                     }
                     OnFull::Wait => {

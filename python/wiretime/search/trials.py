@@ -158,6 +158,10 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
         loss, concluded = growth / arrivals, "backlog grows"
     else:
         loss, concluded = 0.0, "backlog falls or stays" if left > FEW * ports else "no backlog"
+    # What the NIC's filters did not take, such as frames that are too long for it, has not come through either.
+    sent, filtered = (sum(port["cohort"][key] for port in result["ports"]) for key in ("offered", "filtered"))
+    if filtered and filtered > loss * sent:
+        loss, concluded = filtered / sent, "the NIC's filters drop"
     names = [name for key, name in CLASSES.items() if counts[key]]
     if role == ANSWERS and loss > 0 and unanswered > UNANSWERED and not refused:
         names.append("unanswered")

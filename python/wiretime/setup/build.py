@@ -25,7 +25,7 @@ def tool(name: str, package: str) -> None:
 
 
 def environment_without_flags() -> dict[str, str]:
-    """Return this process's environment without what compilers, linkers and make take from it: that is for its machine."""
+    """Return the environment without what compilers, linkers and make take from it, which is for this machine."""
     return {name: value for name, value in os.environ.items() if not HOSTS.fullmatch(name)}
 
 

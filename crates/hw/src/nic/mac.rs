@@ -40,6 +40,9 @@ pub struct Mac {
     untold: usize,
 }
 
+/// Buffers of frames that are kept for others.
+const SPARE: usize = 1024;
+
 impl Mac {
     /// At this end of a link.
     pub(super) fn new(link: &Link, mut cable: Cable) -> Self {
@@ -64,6 +67,11 @@ impl Mac {
     /// A received frame, without FCS, once those before it have been taken.
     pub fn frame(&mut self, packet: &Packet) -> &[u8] {
         self.cable.frame(packet)
+    }
+
+    /// A frame that has arrived goes no further.
+    pub fn refused(&mut self, packet: &Packet) {
+        self.cable.refused(packet);
     }
 
     /// When the last bit of a packet arrives that leaves the other end then.
@@ -108,7 +116,9 @@ impl Mac {
 
     /// Its buffer may be used again.
     pub(super) fn recycle(&mut self, frame: Outgoing) {
-        self.spare.push(frame.bytes);
+        if self.spare.len() < SPARE {
+            self.spare.push(frame.bytes);
+        }
     }
 
     /// Nobody asks for a time before `t` any more.

@@ -164,6 +164,7 @@ fn every_parameter_moves_something() {
                 ("core.mop_cache_ways", Value::from(2)),
                 ("core.decode_width", Value::from(3)),
                 ("core.decode_latency", Value::from(1)),
+                ("core.timing.auth.unit", v("multiply")),
             ],
         ),
         load(n1, &[("llc.dca_ways", Value::from(2)), ("llc.dca_lines", Value::from(64))]),

@@ -391,8 +391,9 @@ impl PollDriver for Pair {
         }
         self.looked += needs;
         while needs > self.free {
-            // In bulk it has been looked at before, unless there was as much as a model asks for.
-            let looked = self.family.in_bulk() && self.free < w.model.policy.release;
+            // In bulk it has been looked at before, unless there was as much as a model asks for; the path for packets of
+            // several buffers goes on as long as any are done.
+            let looked = self.family.in_bulk() && packet.len() == 1 && self.free < w.model.policy.release;
             if looked || !self.clean(w) {
                 return false;
             }

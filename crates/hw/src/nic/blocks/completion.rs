@@ -46,6 +46,11 @@ impl<T> Completions<T> {
         self.pending.is_empty()
     }
 
+    /// What waits.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.pending.iter()
+    }
+
     /// Forgets what waits.
     pub fn clear(&mut self) {
         self.pending.clear();

@@ -120,10 +120,13 @@ pub fn frames(packet: &mut [u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: i
     true
 }
 
+/// Drivers ask for no less than 48 B (TCP_MIN_SND_MSS of Linux); a packet becomes so many frames at once.
+const MSS_LEAST: usize = 16;
+
 fn segments(packet: &[u8], o: &Offload, scratch: &mut Vec<u8>, mut emit: impl FnMut(&[u8])) -> bool {
     let c = &o.context;
     let (header, mss) = (usize::from(c.header), usize::from(c.mss));
-    if mss == 0 || header == 0 || packet.len() < header {
+    if mss < MSS_LEAST || header == 0 || packet.len() < header {
         return false;
     }
     let wanted = if c.payload == 0 { packet.len() } else { header + c.payload as usize };

@@ -129,6 +129,11 @@ impl Driver {
         self.written.push_back(Written { index, visible, packet });
     }
 
+    /// Tells the packets of descriptors that no core sees at `t` yet.
+    pub fn unseen(&self, t: Ps, each: impl FnMut(u64)) {
+        self.written.iter().filter(|w| w.visible > t).filter_map(|w| w.packet).for_each(each);
+    }
+
     /// Descriptors written back that no core has read.
     pub fn waiting(&self) -> usize {
         self.written.len()

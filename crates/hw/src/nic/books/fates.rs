@@ -171,6 +171,8 @@ pub(super) struct Book {
     pub unsent_is_dropped: bool,
     /// How often a packet came or moved.
     pub moves: u64,
+    /// Packets that a queue had put into memory before they were lost.
+    pub lost_delivered: Vec<u64>,
 }
 
 /// So many packets later one that has not moved lingers; nobody sends or answers a packet any more whose buffer was posted again.
@@ -187,6 +189,7 @@ impl Book {
             load: Watched::new(0..0, queues),
             unsent_is_dropped: false,
             moves: 0,
+            lost_delivered: vec![0; queues],
         }
     }
 
@@ -230,6 +233,9 @@ impl Book {
         for watched in [&mut self.total, &mut self.cohort, &mut self.load] {
             watched.take(number, before);
             watched.add(number, after);
+        }
+        if after.fate == Fate::Reset && matches!(before.fate, Fate::Held | Fate::Consumed | Fate::InTx) {
+            self.lost_delivered[usize::from(after.queue)] += 1;
         }
         if number < self.base && after.fate.is_final() {
             self.lingering.remove(&number);

@@ -32,6 +32,8 @@ use wiretime_base::Ps;
 
 /// Packets of each queue, on average, that come back one after the other before a program counts as running.
 const RUN_A_QUEUE: u64 = 4;
+/// More than the largest ring of an Intel NIC holds, which a program may empty once.
+const THROWN: u64 = 2 * 4096;
 
 /// The bytes that a notice is about, for captures.
 pub trait Bytes {
@@ -154,14 +156,14 @@ impl Books {
         self.ports.iter_mut().fold(false, |any, port| any | std::mem::take(&mut port.restarted))
     }
 
-    /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells;
-    /// of several, a run of packets that came back with none missing, which were spread over them; where none come back, as
+    /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells, and
+    /// that it has thrown away only with very many others, since a forwarder may empty its rings before it begins; of several, a run of packets that came back with none missing, which were spread over them; where none come back, as
     /// many that it has taken.
     #[must_use]
     pub fn host_takes_packets(&self, queues: u64) -> bool {
         let ports = self.unbroken.len();
         if queues <= 1 && ports <= 1 {
-            return self.returned[0] > 0 || self.ledger.taken() > 0;
+            return self.returned[0] > 0 || self.ledger.taken() > 0 || self.ledger.thrown() > THROWN;
         }
         let enough = RUN_A_QUEUE * queues;
         let consumes = !self.ledger.forwards() && self.returned.iter().all(|&n| n == 0);
@@ -257,8 +259,18 @@ impl Books {
                 let from = if why.stored { Fate::InFifo } else { Fate::Offered };
                 self.ledger.moves(packet.id, from, fate(class));
             }
-            Notice::Lost { id } => {
-                self.ledger.moves(id, Fate::InFifo, Fate::Reset);
+            Notice::Lost { id } => self.ledger.lost(id),
+            Notice::Restarted { queue, .. } => {
+                // What it was still writing is not written: nobody sees those packets.
+                let ledger = &mut self.ledger;
+                self.ports[port].queue(queue).driver.unseen(t, |id| ledger.lost(id));
+                self.ports[port].hear(t, notice);
+            }
+            Notice::Stopped { queue } => {
+                if let Some(id) = self.ports[port].queue(queue).transmit.gathering.take() {
+                    self.ledger.lost(id);
+                }
+                self.ports[port].hear(t, notice);
             }
             Notice::Started { id } => self.journeys.passes(id, Point::Started, t),
             Notice::Delivered { id, queue, buffer } => {
@@ -381,6 +393,14 @@ impl Books {
             // One that is not with the host cannot have been answered: the key was another's.
             None => self.sink.by_key(frame).filter(|&id| carried.is_some() || self.ledger.with_host(id)),
         };
+        let carried = carried.filter(|&id| {
+            let mistaken =
+                self.ledger.own_buffers() && self.sink.recognises_probes() && !is_answer(id) && named != Some(id);
+            if mistaken {
+                self.ledger.mistaken(id);
+            }
+            !mistaken
+        });
         let Some(id) = carried.or(named) else { return Came::Unasked };
         // Bytes that carry no probe cannot contradict the buffer.
         let probed = self.sink.recognises_probes() && !is_answer(id);

@@ -357,7 +357,9 @@ impl<D: Device> Port<D> {
         let due = engine.register_write(t, self.index as u16);
         let arrives = due.max(self.now);
         // The device has been simulated past it: only where windows are longer than the lookahead.
-        self.late.note(1, arrives - due, arrives - due);
+        if arrives > due {
+            self.late.note(1, arrives - due, arrives - due);
+        }
         self.events.push(arrives, Event::Device(event));
     }
 }

@@ -157,6 +157,8 @@ pub trait Controller {
     fn delays(&self, side: Side) -> Delays;
     /// Least distance between interrupts of a vector.
     fn throttle(&self, vector: u8) -> Ps;
+    /// Whether a queue that goes off has forgotten head and tail when it goes on again.
+    fn forgets_rings(&self) -> bool;
     /// Notes causes, which become an interrupt where they are enabled.
     fn raise(&mut self, vector: u8, causes: u32);
     /// Level of the interrupt pin.

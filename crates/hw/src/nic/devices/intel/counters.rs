@@ -1,12 +1,12 @@
 //! Statistics registers that the 8254x and the 82599 have in the same places: saturating counters in a register file,
-//! cleared by reading (64-bit ones by reading the upper half).
+//! cleared by reading (64-bit ones by reading the upper half). Left out: multicast and broadcast frames sent (MPTC, BPTC).
 
 pub const ROC: u64 = 0x40ac;
 pub const GORC: u64 = 0x4088;
 pub const GOTC: u64 = 0x4090;
 pub const TOR: u64 = 0x40c0;
 const RX_SIZES: u64 = 0x405c;
-const GPRC: u64 = 0x4074;
+pub const GPRC: u64 = 0x4074;
 const BPRC: u64 = 0x4078;
 const MPRC: u64 = 0x407c;
 const GPTC: u64 = 0x4080;

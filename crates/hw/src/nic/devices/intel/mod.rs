@@ -60,6 +60,8 @@ pub enum Due {
     Timer { side: Side },
     /// A vector's throttle.
     Throttle { vector: u8 },
+    /// What held up the receive FIFO may have gone.
+    Pump,
 }
 
 impl Ordered for Due {
@@ -67,7 +69,7 @@ impl Ordered for Due {
         match self {
             Due::Doorbell { .. } => 0,
             Due::RxDescriptors { .. } => 1,
-            Due::RxNext { .. } => 2,
+            Due::RxNext { .. } | Due::Pump => 2,
             Due::RxSent { .. } => 3,
             Due::WriteBack { .. } => 4,
             Due::TxDescriptors { .. } => 5,
@@ -106,6 +108,8 @@ pub struct Intel<C> {
     /// Tails as last seen, and queues that are on, a bit each, by side.
     seen_tails: [Vec<u32>; 2],
     enabled: [u64; 2],
+    /// Receive queues that drop where they have no descriptors.
+    drops: u64,
     scratch: Vec<u8>,
     /// A frame into which a VLAN tag is put.
     tagged: Vec<u8>,
@@ -128,6 +132,7 @@ impl<C: Controller> Intel<C> {
             last_payload: Ps::ZERO,
             seen_tails: [vec![0; queues], vec![0; queues]],
             enabled: [0; 2],
+            drops: 0,
             scratch: Vec::with_capacity(1 << 14),
             tagged: Vec::with_capacity(1 << 14),
             registers,
@@ -294,6 +299,7 @@ impl<C: Controller> Device for Intel<C> {
                 self.receive.sending = false;
                 self.receive_pump(t, io);
             }
+            Due::Pump => self.receive_pump(t, io),
             Due::RxSent { life } if life == self.receive.life => self.receive_sent(t, io),
             Due::WriteBack { queue, timer, life } if life == self.receive.life => {
                 if self.receive.queues[usize::from(queue)].completions.expired(timer) {

@@ -232,6 +232,9 @@ impl<S: SharedRegisters> Controller for Model<S> {
     fn reset_function(&mut self) -> Action {
         each!(self, r => r.reset_function())
     }
+    fn forgets_rings(&self) -> bool {
+        each!(self, r => r.forgets_rings())
+    }
     #[inline]
     fn note_odd(&mut self, offset: u64, length: usize) -> bool {
         each!(self, r => r.note_odd(offset, length))

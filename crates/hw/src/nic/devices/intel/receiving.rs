@@ -43,12 +43,15 @@ impl<C: Controller> Intel<C> {
         steering.queue = steering.queue.min(self.receive.queues.len() as u16 - 1);
         let queue = steering.queue;
         if self.receive.fifo.has_room(length.into()) {
-            self.receive.queues[usize::from(queue)].queued += 1;
-            let vlan = vlan.filter(|_| self.registers.strips_tags(queue));
-            self.receive.fifo.push(t, length.into(), Stored { packet: *packet, steering, destination, vlan });
-            io.tell(t, Notice::Stored { packet: *packet, queue, fifo: self.receive.fifo.used() });
+            return self.store_frame(t, Stored { packet: *packet, steering, destination, vlan }, io);
+        }
+        // What has gone meanwhile holds up nobody: a queue is off, or drops.
+        let head = self.receive.fifo.front().map_or(queue, |s| s.steering.queue);
+        if !self.registers.ring(Side::Receive, head).enabled || self.registers.drops_when_empty(head) {
             self.receive_pump(t, io);
-            return true;
+            if self.receive.fifo.has_room(length.into()) {
+                return self.store_frame(t, Stored { packet: *packet, steering, destination, vlan }, io);
+            }
         }
         // What holds up the FIFO is the queue at its head.
         let culprit = self.receive.fifo.front().map_or(queue, |s| s.steering.queue);
@@ -59,9 +62,20 @@ impl<C: Controller> Intel<C> {
         self.registers.count_missed(queue, starved);
         let (vector, causes) = self.registers.vector(InterruptCause::Overrun);
         if causes != 0 {
-            self.registers.raise(vector, causes);
+            io.at(t, Due::Interrupt { vector, causes });
         }
         false
+    }
+
+    /// A frame has room in the FIFO.
+    fn store_frame<G: GuestMemory>(&mut self, t: Ps, frame: Stored, io: &mut Io<'_, Due, G>) -> bool {
+        let (packet, queue) = (frame.packet, frame.steering.queue);
+        self.receive.queues[usize::from(queue)].queued += 1;
+        let vlan = frame.vlan.filter(|_| self.registers.strips_tags(queue));
+        self.receive.fifo.push(t, packet.length.into(), Stored { vlan, ..frame });
+        io.tell(t, Notice::Stored { packet, queue, fifo: self.receive.fifo.used() });
+        self.receive_pump(t, io);
+        true
     }
 
     fn refuse<G>(&mut self, t: Ps, packet: &Packet, queue: u16, why: Refusal, io: &mut Io<'_, Due, G>) {
@@ -140,6 +154,7 @@ impl<C: Controller> Intel<C> {
     fn drop_head<G>(&mut self, t: Ps, enabled: bool, io: &mut Io<'_, Due, G>) {
         let Some(Stored { packet, steering, .. }) = self.receive.fifo.pop() else { return };
         let queue = steering.queue;
+        io.mac.refused(&packet);
         let q = &mut self.receive.queues[usize::from(queue)];
         q.queued = q.queued.saturating_sub(1);
         let full = !self.receive.fifo.has_room(packet.length.into());

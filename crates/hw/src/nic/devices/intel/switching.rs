@@ -62,6 +62,14 @@ impl<C: Controller> Intel<C> {
         for queue in 0..self.registers.queues() as u16 {
             after |= u64::from(self.registers.ring(side, queue).enabled) << queue;
         }
+        if side == Side::Receive {
+            // Frames wait for a queue that drops from now on.
+            let drops = (0..self.registers.queues() as u16)
+                .fold(0, |drops, queue| drops | u64::from(self.registers.drops_when_empty(queue)) << queue);
+            if drops & !std::mem::replace(&mut self.drops, drops) & after != 0 {
+                fx.at(fx.now, Due::Pump);
+            }
+        }
         self.enabled[side as usize] = after;
         let mut changed = before ^ after;
         while changed != 0 {
@@ -102,10 +110,22 @@ impl<C: Controller> Intel<C> {
         let q = usize::from(queue);
         // Drivers free their buffers right after.
         fx.cancel_writes(side, queue);
+        if self.registers.forgets_rings() {
+            // A driver that starts it again writes both behind the switch.
+            self.registers.set_head(side, queue, 0);
+            self.registers.set_tail(side, queue, 0);
+            self.seen_tails[side as usize][q] = 0;
+        }
         match side {
             Side::Receive => {
+                // Of them the last buffers wait to be written back.
+                for done in self.receive.queues[q].completions.iter().filter(|done| done.completion.last) {
+                    fx.tell(fx.now, Notice::Lost { id: done.packet });
+                }
                 self.receive.queues[q].disable();
                 fx.tell(fx.now, Notice::Restarted { queue, entry: 0 });
+                // Its frames at the head of the FIFO hold up the others no longer.
+                fx.at(fx.now, Due::Pump);
             }
             Side::Transmit => {
                 let occupied = self.transmit.queues[q].occupied;

@@ -210,7 +210,7 @@ impl<C: Controller> Intel<C> {
         if reported {
             q.stats.write_backs += 1;
             self.transmit.stats.write_backs += 1;
-            let empty = q.ring.unfetched(ring.entries) == 0;
+            let empty = q.ring.outstanding(ring.entries) == 0;
             let status = ring.at(r.index).wrapping_add(8);
             let by = purpose(r.queue, Moves::WriteBack);
             let (_, visible) = io.write(t, status, &r.descriptor.done(), by);

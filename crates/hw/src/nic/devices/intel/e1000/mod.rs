@@ -262,6 +262,9 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn drops_when_empty(&self, _queue: u16) -> bool {
         false
     }
+    fn forgets_rings(&self) -> bool {
+        false
+    }
     fn strips_crc(&self) -> bool {
         self.word(reg::RCTL) & 1 << 26 != 0
     }

@@ -339,6 +339,9 @@ impl<S: SharedRegisters> Controller for Registers<S> {
     fn drops_when_empty(&self, queue: u16) -> bool {
         self.queue_word(Side::Receive, queue, SRRCTL) & SRRCTL_DROP != 0
     }
+    fn forgets_rings(&self) -> bool {
+        true
+    }
     fn strips_crc(&self) -> bool {
         self.word(reg::HLREG0) & 2 != 0
     }
@@ -448,6 +451,10 @@ impl<S: SharedRegisters> Controller for Registers<S> {
             }
             _ if reg::RX_QUEUES.contains(&offset) && control => {
                 self.put(offset, value & !CONTROL_FLUSH);
+                return Action::Switched(Side::Receive);
+            }
+            _ if reg::RX_QUEUES.contains(&offset) && offset % QUEUE_STRIDE == SRRCTL => {
+                self.put(offset, value);
                 return Action::Switched(Side::Receive);
             }
             reg::CTRL if value & CTRL_RESETS != 0 => {

@@ -76,7 +76,7 @@ fn statistics_clear_when_read() {
         (r.read(0x1034 + 0xc0), r.read(0x1034 + 0xc0), r.read(0x1038 + 0xc0), r.read(0x1034 + 0xc0)),
         (180, 180, 0, 0)
     );
-    assert_eq!((r.read(0x4074), r.read(0x4088), r.read(0x405c)), (3, 180, 3), "without FCS, which is stripped");
+    assert_eq!((r.read(0x4074), r.read(0x4088), r.read(0x405c)), (4, 180, 3), "without FCS, which is stripped");
     assert_eq!((r.read(0x3fa0), r.read(0x3fa0), r.read(0x1430 + 0xc0)), (1, 0, 1));
     r.count_sent(0, 64);
     assert_eq!((r.read(0x4080), r.read(0x4090), r.read(0x8700)), (1, 64, 60));
