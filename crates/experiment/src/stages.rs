@@ -302,7 +302,7 @@ impl Experiment {
                 self.end = Some(self.snapshot(t, d));
             }
             if self.stage == Stage::Traffic {
-                self.followed_no_longer = d.machine.nics.nics().books.counts(Which::Cohort).undecided();
+                self.followed_no_longer = self.under_way(d);
             }
             self.unplug();
             self.write_capture(t, true, d);
@@ -457,8 +457,7 @@ impl Experiment {
         }
         let decided = self.decided(d);
         if decided || t >= end.saturating_add(self.settings.follow.ps()) {
-            let under_way = d.machine.nics.nics().books.counts(Which::Cohort).undecided();
-            self.followed_no_longer = if decided { 0 } else { under_way };
+            self.followed_no_longer = if decided { 0 } else { self.under_way(d) };
             if channel.has_trials() && self.next_trial(t, channel, d) {
                 return None;
             }
@@ -491,6 +490,14 @@ impl Experiment {
         // Packets come in the order in which they leave: while one from before its end does, more of it may.
         let coming = nics.slots.iter().any(|s| s.nic.cable().next().departed < nics.books.cohort.end);
         !coming && cohort.undecided() + answered_later == 0
+    }
+
+    /// Packets of the cohort that may still have a latency: what a program that only takes packets has, it has taken, although
+    /// their buffers may not be posted again for long.
+    fn under_way<H: Hold>(&self, d: &Driven<'_, H>) -> u64 {
+        let cohort = d.machine.nics.nics().books.counts(Which::Cohort);
+        let taken = if self.settings.role == Role::Consumes { cohort.held_by_host } else { 0 };
+        cohort.undecided() - taken
     }
 
     /// Tells what this trial has shown and begins the next one; false where none follows.

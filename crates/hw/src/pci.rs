@@ -2,7 +2,7 @@
 //! 7): type 0 header, memory BARs of 32 and 64 bits, INTA, the capabilities for power management, MSI-X and PCI Express, and
 //! extended capabilities.
 //!
-//! Left out: I/O BARs, expansion ROM, bridges.
+//! Left out: I/O BARs, expansion ROM, bridges; a device whose bus mastering is switched off goes on with DMA.
 
 use std::ops::Range;
 

@@ -128,9 +128,13 @@ def bandwidths(p: Platform) -> Iterator[Expected]:
     u, t = p["core"]["units"], p["core"]["timing"]
     loads, stores = 4 * t["load_vector"]["interval"], (8 if split else 4) * t["store"]["interval"]
     both = max(loads / u["load"], stores / u["store"]) if u["store"] else (loads + stores) / u["load"]
-    yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "16 B a load or store pipe and cycle, or 8 B a store")
     if p["core"]["kind"] == "in-order":
+        # The last STP waits for what the last LDP loads; behind it are five instructions, itself among them.
+        last = loads / u["load"] - t["load_vector"]["interval"] + p["l1d"]["latency"] + t["load_vector"]["latency"]
+        both = max(both, last + 5 / p["core"]["dispatch_width"])
+        yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "LDP's data, for which STP waits")
         return
+    yield Expected(("copy", l1 // 4096), both * c, BANDWIDTH, "16 B a load or store pipe and cycle, or 8 B a store")
     cycles = max(p["l2"]["interval"] / p["l2"]["banks"], p["l2"]["latency"] / misses, pipe)
     yield Expected(("read", l2 // 2048), cycles * c, BANDWIDTH, "l2.interval / banks, or latency / l1d.mshrs")
     # Every line that is written is fetched first.

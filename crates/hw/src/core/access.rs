@@ -21,7 +21,7 @@ pub enum MemKind {
     Load,
     /// To memory.
     Store,
-    /// Software prefetch.
+    /// Software prefetch. Left out: into which level, for writing, and that the line is used once.
     Prefetch,
     /// Zeroes a line.
     ZeroLine,
@@ -108,13 +108,6 @@ impl Core {
             let key = (a.paddr / LINE, a.kind);
             let first = key != last;
             last = key;
-            if first && !matches!(a.kind, MemKind::Load | MemKind::Prefetch) {
-                // Its address is translated before it commits, like a load's.
-                walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
-                if walk > Cycles::ZERO && start + walk > complete {
-                    (complete, cause) = (start + walk, StallCause::Dtlb);
-                }
-            }
             match a.kind {
                 MemKind::Load => {
                     // What holds it up holds it up wherever its bytes are.
@@ -151,6 +144,11 @@ impl Core {
                 MemKind::Store => {
                     complete = complete.max(data + extra);
                     if first {
+                        // Its address is translated before it commits, like a load's.
+                        walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
+                        if walk > Cycles::ZERO && start + walk > complete {
+                            (complete, cause) = (start + walk, StallCause::Dtlb);
+                        }
                         let mut ordered = complete.max(self.last_commit()).max(self.store_fence);
                         if order.releases {
                             ordered = ordered.max(self.last_store);
@@ -171,15 +169,19 @@ impl Core {
                     memory.prefetch(self.index, a.address(), t + walk);
                 }
                 MemKind::ZeroLine => {
+                    let walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
+                    complete = complete.max(start + walk);
                     let t = (start + walk).max(self.last_commit()).max(self.store_fence);
                     let (done, level) = memory.zero_line(self.index, a.address(), t);
                     self.stored(done, level.into());
                 }
                 MemKind::DeviceLoad => {
+                    let walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
                     (complete, cause) = (self.device_load(start + walk), StallCause::Device);
                 }
                 MemKind::DeviceStore => {
-                    complete = complete.max(data);
+                    let walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
+                    complete = complete.max(data).max(start + walk);
                     self.device_store(a, complete);
                 }
             }

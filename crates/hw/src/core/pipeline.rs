@@ -3,7 +3,9 @@
 //! freely. In-order cores issue in program order and stop where an operand is missing.
 //!
 //! Left out: wrong-path work, replays, uops beyond one per instruction but for wide vector accesses and, where asked for,
-//! accesses in pieces (whose entries in issue, load and store queues are one).
+//! accesses in pieces (whose entries in issue, load and store queues are one). An instruction takes one physical register of a
+//! kind however many it writes (a pair, a base beside it); branches are compared by physical addresses, so that one at the end of
+//! a page whose next one lies elsewhere looks taken.
 
 use super::access::{DeviceAccess, MemEvent};
 use super::ahead::Ahead;
@@ -157,6 +159,13 @@ fn in_force(p: &params::Core) -> u16 {
 /// Architectural registers, which are never free: 31 integer, stack pointer, flags; 32 vector.
 const INTEGER_HELD: u32 = 33;
 const VECTOR_HELD: u32 = 32;
+
+/// The accesses of instruction `i` and those behind it: an earlier one has accessed something and is timed as none that does.
+#[cold]
+fn behind(accesses: &[MemEvent], i: usize) -> &[MemEvent] {
+    let before = accesses.iter().take_while(|a| usize::from(a.index) < i).count();
+    &accesses[before..]
+}
 
 impl Core {
     /// Core `index` of a machine.
@@ -473,9 +482,8 @@ impl Core {
                 cause = StallCause::Core;
             } else {
                 let i = ((pc - block.paddr) / 4) as usize;
-                // What an instruction before has accessed that is timed as none that does.
-                while accesses.first().is_some_and(|a| usize::from(a.index) < i) {
-                    accesses = &accesses[1..];
+                if accesses.first().is_some_and(|a| usize::from(a.index) < i) {
+                    accesses = behind(accesses, i);
                 }
                 let mut own = 0;
                 while accesses.get(own).is_some_and(|a| usize::from(a.index) == i) {

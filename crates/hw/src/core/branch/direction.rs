@@ -3,7 +3,7 @@
 //! Each predicts and learns in one step, as if every earlier branch had resolved. Left out: speculative history and its
 //! repair, which cost real predictors some accuracy in tight loops.
 
-use super::table::{mixed, Entry, Table};
+use super::table::{Entry, Table};
 use crate::params;
 
 /// A saturating two-bit counter.
@@ -36,6 +36,15 @@ impl Entry for TaggedEntry {
 }
 
 const TAGE_TABLES: u32 = 4;
+/// Hash multiplier: 2^64 by the golden ratio (Knuth, vol. 3).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A hash in whose every bit all bits of `x` have a part: both halves of a product, as predictors fold their histories.
+#[inline]
+fn folded(x: u64, by: u64) -> u64 {
+    let product = u128::from(x) * u128::from(by);
+    product as u64 ^ (product >> 64) as u64
+}
 
 /// A direction predictor and its global history.
 pub struct Direction {
@@ -120,10 +129,10 @@ impl Direction {
     fn tage(&mut self, pc: u64, taken: bool) -> bool {
         let mut slots = [(0usize, 0u16); TAGE_TABLES as usize];
         let mut provider = None;
-        let place = mixed(0, pc >> 2);
+        let place = folded(pc >> 2, GOLDEN);
         for (n, table) in self.tagged.iter().enumerate() {
-            // Every outcome in it moves index and tag, as folding does.
-            let hash = mixed(n + 1, place ^ self.history & table.history);
+            // Every outcome in it moves index and tag.
+            let hash = folded(place ^ self.history & table.history, GOLDEN.rotate_left(13 * n as u32 + 7));
             let index = (hash >> 32) as usize & (table.entries.len() - 1);
             let tag = (hash >> 20) as u16 | 1;
             slots[n] = (index, tag);

@@ -56,8 +56,8 @@ impl<T: Entry> Table<T> {
     }
 }
 
-/// A hash of a number and a value, so that sums tell places apart (the finaliser of SplitMix64, Steele, Lea and Flood 2014).
-pub(super) fn mixed(i: usize, value: u64) -> u64 {
+/// Place and value, so that sums tell them apart (the finaliser of SplitMix64, Steele, Lea and Flood 2014).
+fn mixed(i: usize, value: u64) -> u64 {
     let mut x = value ^ (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -172,12 +172,9 @@ pub trait Controller {
     fn write(&mut self, offset: u64, value: u32) -> Action;
     /// Function-level reset: what the reset bit of the device does.
     fn reset_function(&mut self) -> Action;
-    /// Counts accesses that are not of whole words; returns whether this one is.
-    fn note_odd(&mut self, offset: u64, length: usize) -> bool;
 
     /// The guest reads any number of bytes: registers are words, so an 8-byte access is two, a smaller one part of one.
     fn read_bytes(&mut self, offset: u64, data: &mut [u8]) {
-        self.note_odd(offset, data.len());
         let mut at = 0;
         while at < data.len() {
             let position = offset.wrapping_add(at as u64);

@@ -235,8 +235,4 @@ impl<S: SharedRegisters> Controller for Model<S> {
     fn forgets_rings(&self) -> bool {
         each!(self, r => r.forgets_rings())
     }
-    #[inline]
-    fn note_odd(&mut self, offset: u64, length: usize) -> bool {
-        each!(self, r => r.note_odd(offset, length))
-    }
 }

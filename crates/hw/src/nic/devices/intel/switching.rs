@@ -7,9 +7,9 @@ use crate::nic::notice::Notice;
 use crate::requester::Side;
 
 impl<C: Controller> Intel<C> {
-    /// The guest writes any number of bytes. Hardware takes whole words only; others are counted and ignored.
+    /// The guest writes any number of bytes. Hardware takes whole words only; others are ignored.
     pub(super) fn write_bytes(&mut self, offset: u64, data: &[u8], fx: &mut Effects<'_, Due>) {
-        if self.registers.note_odd(offset, data.len()) {
+        if offset % 4 != 0 || data.len() % 4 != 0 {
             return;
         }
         for (i, word) in data.chunks_exact(4).enumerate() {

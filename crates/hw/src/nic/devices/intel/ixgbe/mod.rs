@@ -128,8 +128,6 @@ pub struct Registers<S> {
     mac: [u8; 6],
     hash: Toeplitz,
     interrupts: Interrupts,
-    /// Accesses that hardware would not define: odd sizes, offsets outside.
-    pub odd_accesses: u64,
 }
 
 /// Registers that have two places.
@@ -157,7 +155,6 @@ impl<S: SharedRegisters> Registers<S> {
             mac,
             hash: Toeplitz::new(&[0; KEY]),
             interrupts: Interrupts::default(),
-            odd_accesses: 0,
         };
         r.reset();
         r
@@ -499,12 +496,6 @@ impl<S: SharedRegisters> Controller for Registers<S> {
 
     fn reset_function(&mut self) -> Action {
         self.write(reg::CTRL, 1 << 26)
-    }
-
-    fn note_odd(&mut self, offset: u64, length: usize) -> bool {
-        let odd = offset % 4 != 0 || length % 4 != 0;
-        self.odd_accesses += u64::from(odd);
-        odd
     }
 }
 
