@@ -307,7 +307,8 @@ def test_a_run_that_fails_leaves_what_was_on_the_wire(tmp_path: Path) -> None:
 
 def test_a_kernel_program_is_told_to_end(tmp_path: Path) -> None:
     script = tmp_path / "server"
-    script.write_text("#!/bin/sh\ntrap 'echo told; exit 0' TERM\nwtctl mark 1\nwhile :; do sleep 0.01; done\n")
+    loop = "while :; do sleep 0.01; done"
+    script.write_text(f"#!/bin/sh\n[ -p /proc/self/fd/0 ] && trap 'echo told; exit 0' TERM\nwtctl mark 1\n{loop}\n")
     own = ("--kernel", "--role", "consumes", "--rate", "10Mbps", "--duration", "1ms", "--warmup", "100us")
     out = tmp_path / "out"
     done = wiretime("run", str(script), *own)

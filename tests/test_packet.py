@@ -267,12 +267,8 @@ def test_long_frames_pass_in_runs_and_in_searches(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(found.read_text())
     assert row["trials"][-1]["forwarded"] > 0.95 * row["trials"][-1]["offered"]
-    for nic, text, said in (
-        ("connectx-6dx", "--burst=3", "a burst of 3: this card's driver receives 4 or none"),
-        ("82599", "--rxd=32768", "this card's rings have 4096 descriptors at most"),
-    ):
-        done = wiretime("run", "testpmd", "--engine", "packet", "--nic", nic, f"--app-args={text}")
-        assert done.returncode == 2 and said in done.stderr
+    done = wiretime("run", "testpmd", *PACKET, "--nic", "connectx-6dx", "--app-args=--burst=3")
+    assert done.returncode == 2 and "a burst of 3: this card's driver receives 4 or none" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,12 @@ def server(asked: dict[str, Any], capacity: float) -> dict[str, Any]:
         "occupancy": {"interval_ns": 1000.0, "columns": FILLS, "ports": [[[0, 0, 1000 if full else 3, 0]] * 20]},
         "latency_ns": None,
         "ports": [
-            {"cohort": {"offered": offered, "dma_drop": 0, "core_drop": int(full), "tx_drop": 0, "host_drop": 0}}
+            {
+                "cohort": {
+                    **{"offered": offered, "filtered": 0, "dma_drop": 0, "core_drop": int(full)},
+                    **{"tx_drop": 0, "host_drop": 0},
+                }
+            }
         ],
     }
 
@@ -213,6 +218,15 @@ def test_loss_is_of_what_came_and_not_of_the_rate_where_chance_decides() -> None
     assert read(1030, 1030, 10).loss == pytest.approx(10 / 1030), "the backlog from before hides none of it"
     assert read(0, 0, 0).loss == 1, "a window between two bursts"
     assert read(950, 940, 10).loss == pytest.approx(10 / 950), "fewer came: what did not come is no loss"
+
+
+def test_what_filters_do_not_take_is_lost() -> None:
+    """A NIC that is set up for shorter frames refuses none: nothing waits, and nothing comes through."""
+    r = server({"rate": "1Gbps", "size": 125, "duration": "1ms"}, 2e9)
+    assert search.read(125, 1e9, r).loss == 0
+    r["ports"][0]["cohort"] |= {"offered": 1000, "filtered": 400}
+    trial = search.read(125, 1e9, r)
+    assert (trial.loss, trial.concluded) == (0.4, "the NIC's filters drop")
 
 
 def test_trials_hold_many_periods_of_their_arrivals() -> None:

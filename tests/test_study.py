@@ -80,6 +80,7 @@ def test_a_point_says_the_command_that_does_the_same() -> None:
 def test_a_users_program_is_what_it_holds(tmp_path: Path) -> None:
     program = tmp_path / "mine"
     program.write_text("#!/bin/sh\nexec dpdk-testpmd\n")
+    program.chmod(0o755)
     (point,) = points(axes={"seed": [1]}, fixed={"app": str(program)})
     platform = platforms.load("ampere-altra")
     before = one.key(point, platform)

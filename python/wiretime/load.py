@@ -339,7 +339,7 @@ def iperf(texts: Sequence[str], platform: Mapping[str, Any], *, ours: bool = Tru
     named = {text.partition("=")[0] for text in texts}
     if not ours and (theirs := named & {"window", "coalesce"}):
         raise WiretimeError(f"--iperf {min(theirs)}: not with --peer host, whose own TCP sets it")
-    if "rate" in named and given["protocol"] == "tcp":
+    if given["rate"] != IPERF["rate"] and given["protocol"] == "tcp":
         raise WiretimeError(f"--iperf rate={given['rate']}: of UDP; TCP sends what it can")
     for name, allowed in (("protocol", LENGTHS), ("reverse", ("no", "yes"))):
         if given[name] not in allowed:

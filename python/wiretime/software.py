@@ -141,8 +141,6 @@ AT_RECEPTION = 4096
 # Descriptors that the vector paths of ixgbe and net_mlx5 look at together (`ixgbe_rxtx_vec_neon.c`, `mlx5_rxtx_vec.c`):
 # of a smaller burst they receive none.
 GROUPS = {"82599": 4, "connectx-6dx": 4, "connectx-7": 4}
-# The longest rings of cards.
-RINGS_MOST = {"8254x": 4096, "82599": 4096}
 # Room of a buffer before its data; what testpmd's buffers leave for frames above the standard size.
 HEADROOM = 128
 # Two VLAN tags, which our own programs leave room for.
@@ -182,9 +180,6 @@ def told(model: Model, words: Sequence[str]) -> Model:
             table, key = ARGUMENTS[name].split(".")
             if table not in changed:
                 raise WiretimeError(f"--app-args {name}: of a {table}'s driver; {model['name']} has another")
-            most = RINGS_MOST.get(str(changed["interface"]))
-            if key.endswith("_ring") and most is not None and int(value) > most:
-                raise WiretimeError(f"--app-args {name} {value}: this card's rings have {most} descriptors at most")
             changed[table][key] = int(value)
             if key in THRESHOLDS:
                 # As drivers do: no more at a time than half of a ring that is made smaller.

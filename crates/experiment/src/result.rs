@@ -241,12 +241,12 @@ impl From<Lateness> for Late {
     }
 }
 
-/// How late doorbells were seen, over all ports.
 /// How late cores have seen what devices have written, and devices doorbells, since the measurement has begun.
 pub fn late<H: Hold>(d: &Driven<'_, H>) -> (Lateness, Lateness) {
     (d.machine.lateness, lateness(&d.machine.nics.nics()))
 }
 
+/// How late doorbells were seen, over all ports.
 fn lateness<G>(nics: &Nics<G>) -> Lateness {
     nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), Lateness::and)
 }
@@ -298,6 +298,13 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
     if ambiguous > 0 {
         list.push(format!(
             "transaction key: {ambiguous} packets had that of another one under way, and are not measured"
+        ));
+    }
+    let reused = nics.books.ledger.reused();
+    if reused > 0 {
+        list.push(format!(
+            "buffers: {reused} frames were others than the packets that their buffers had held: the program copies packets \
+             into buffers that it has freed"
         ));
     }
     let repeated = nics.books.ledger.repeated();

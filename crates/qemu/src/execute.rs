@@ -318,6 +318,7 @@ pub extern "C" fn device_access(_: c_uint, info: MemInfo, vaddr: u64, data: *mut
     if is_io {
         let v = &mut e.vcpus[running];
         let kind = if store { MemKind::DeviceStore } else { MemKind::DeviceLoad };
+        let vaddr = v.addresses.tag(vaddr);
         v.accesses.push(MemEvent { paddr, vaddr, value: 0, index: r.index as u16, kind, size: 1 });
         let local = v.local.max(e.turns.window_start);
         if e.run.irq_pending(local) {

@@ -100,19 +100,19 @@ def _there(paths: Sequence[Path], in_image: Callable[[], set[str]]) -> dict[str,
     return {f"{TARGET}/{path.name}": path for path in paths}
 
 
-# Starts what follows, and tells it to end when that is wanted; the shell around it is not told.
-TOLD = """sh -c '"$@" <&0 & p=$!; (wtctl wait-stop && kill -TERM $p) & wait $p' sh"""
+# What follows takes the shell's place, and is told to end when that is wanted.
+TOLD = """sh -c '(wtctl wait-stop && kill -TERM $$) & exec "$@"' sh"""
 
 
 def user(program: Path, own: Own, in_image: Callable[[], set[str]]) -> App:
     """Return the application that runs a user's program."""
     files = _there((program, *own.files), in_image)
-    if not os.access(program, os.X_OK):
-        raise WiretimeError(f"{program}: cannot be executed (chmod +x)")
     if own.role not in ROLES:
         raise unknown("role", own.role, ROLES)
     if not 0 <= own.hugepages_mib <= HUGEPAGES_MAX:
         raise WiretimeError(f"--hugepages {own.hugepages_mib}: allowed are 0 to {HUGEPAGES_MAX} MiB")
+    if not os.access(program, os.X_OK):
+        raise WiretimeError(f"{program}: cannot be executed (chmod +x)")
     start = f"LD_LIBRARY_PATH=/{TARGET} {shlex.quote(f'/{TARGET}/{program.name}')}"
 
     def line(s: Setup) -> str:

@@ -15,7 +15,10 @@ EXAMPLES = Path("usr/share/dpdk/examples")
 PKG_CONFIG = architecture.LIBRARY / "pkgconfig"
 
 
-HOSTS = re.compile(r"(C|CXX|CPP|LD|MAKE)FLAGS|LDLIBS|CPATH|C(PLUS)?_INCLUDE_PATH|LIBRARY_PATH|LD_RUN_PATH|GCC_.*")
+# Flags, and where this machine's headers, libraries and packages are.
+HOSTS = re.compile(
+    r"(C|CXX|CPP|LD|MAKE|GNUMAKE)FLAGS|LDLIBS|CPATH|C(PLUS)?_INCLUDE_PATH|(LIBRARY|LD_RUN|COMPILER)_PATH|GCC_.*|PKG_CONFIG.*"
+)
 
 
 def tool(name: str, package: str) -> None:

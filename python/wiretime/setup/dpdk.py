@@ -217,7 +217,7 @@ def make(name: str, source: str, folders: Sequence[Path] = ()) -> tuple[Variant,
             return {"sources": digest, "drivers": theirs, **_fill(folder, list(theirs))}
 
         # A name means what was made last; checkouts share the cache, and each may run.
-        (store.entry(_kind(name), _key(digest, theirs), fill) / store.MANIFEST).touch()
+        store.entry(_kind(name), _key(digest, theirs), fill)
     return variant(name), built
 
 
@@ -257,8 +257,7 @@ def _meson_names(source: Path, drivers: list[str]) -> list[str]:
 
 
 def _run(folder: Path, *command: str) -> None:
-    # Only the target's packages are asked for anything.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PKG_CONFIG") and k != "MAKEFLAGS"}
+    environment = build.environment_without_flags()
     here = Path(sys.executable).parent
     environment["PATH"] = f"{here}{os.pathsep}{environment.get('PATH', '')}"
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)

@@ -78,6 +78,16 @@ impl From<Level> for StallCause {
     }
 }
 
+/// When an access is complete whose address is translated by a walk that began at `start`, and what it waited for.
+#[inline]
+fn translated((complete, cause): (Cycles, StallCause), start: Cycles, walk: Cycles) -> (Cycles, StallCause) {
+    if walk > Cycles::ZERO && start + walk > complete {
+        (start + walk, StallCause::Dtlb)
+    } else {
+        (complete, cause)
+    }
+}
+
 impl Core {
     /// Times the accesses of one instruction that starts at `start` and has its data at `data`; returns when it is
     /// complete, and what it waited for longest.
@@ -99,6 +109,8 @@ impl Core {
         // Of the line that is accessed: when the L1D has it.
         let (mut loaded, mut stored) = ((start, StallCause::Core), start);
         let (mut asked, mut walk) = (false, Cycles::ZERO);
+        // A line of which the store queue has had all so far.
+        let mut answered = None;
         let latency = self.slots[class as usize].latency;
         // What reads and writes takes it once: behind the store.
         let atomic = matches!(class, Class::Atomic | Class::StoreExclusive);
@@ -114,6 +126,7 @@ impl Core {
                     let released = if order.acquires { self.released } else { Cycles::ZERO };
                     let t = start.max(self.load_fence).max(released);
                     if first {
+                        self.answered(answered.take(), memory);
                         self.stats.loads += 1;
                         walk = self.tlb.data(self.index, a.vaddr, t, memory, walker);
                         asked = false;
@@ -125,16 +138,20 @@ impl Core {
                     if !all && !asked {
                         let writes = class == Class::Atomic;
                         let (done, why) = self.load(a, (t, walk), (pc, writes), memory);
-                        (loaded, asked) = ((done + extra, why), true);
+                        (loaded, asked, answered) = ((done + extra, why), true, None);
                     } else if first {
-                        memory.load_forwarded(self.index, a.address());
+                        answered = Some(a.address());
                     }
                     if loaded.0 > complete && !all {
                         (complete, cause) = loaded;
                     }
                     if let Some(found) = found {
                         self.stats.store_forwards += u64::from(found.all);
-                        complete = complete.max(found.there.max(t + walk) + self.forward_latency + extra);
+                        let there = found.there.max(t + walk) + self.forward_latency + extra;
+                        if there > complete {
+                            let walked = walk > Cycles::ZERO && t + walk > found.there;
+                            (complete, cause) = (there, if walked { StallCause::Dtlb } else { cause });
+                        }
                         if found.known > t && self.dependences.surprise(pc) {
                             complete = complete.max(self.run_again(found.known));
                         }
@@ -146,9 +163,7 @@ impl Core {
                     if first {
                         // Its address is translated before it commits, like a load's.
                         walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
-                        if walk > Cycles::ZERO && start + walk > complete {
-                            (complete, cause) = (start + walk, StallCause::Dtlb);
-                        }
+                        (complete, cause) = translated((complete, cause), start, walk);
                         let mut ordered = complete.max(self.last_commit()).max(self.store_fence);
                         if order.releases {
                             ordered = ordered.max(self.last_store);
@@ -170,7 +185,7 @@ impl Core {
                 }
                 MemKind::ZeroLine => {
                     let walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
-                    complete = complete.max(start + walk);
+                    (complete, cause) = translated((complete, cause), start, walk);
                     let t = (start + walk).max(self.last_commit()).max(self.store_fence);
                     let (done, level) = memory.zero_line(self.index, a.address(), t);
                     self.stored(done, level.into());
@@ -181,15 +196,24 @@ impl Core {
                 }
                 MemKind::DeviceStore => {
                     let walk = self.tlb.data(self.index, a.vaddr, start, memory, walker);
-                    complete = complete.max(data).max(start + walk);
+                    (complete, cause) = translated((complete.max(data), cause), start, walk);
                     self.device_store(a, complete);
                 }
             }
         }
+        self.answered(answered, memory);
         if complete > self.pending.0 && cause != StallCause::Core {
             self.pending = (complete, cause);
         }
         (complete, cause)
+    }
+
+    /// The store queue has had all that a load wants of a line.
+    #[inline]
+    fn answered(&self, line: Option<Address>, memory: &mut MemorySystem) {
+        if let Some(address) = line {
+            memory.load_forwarded(self.index, address);
+        }
     }
 
     #[inline]

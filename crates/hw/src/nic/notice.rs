@@ -43,7 +43,7 @@ pub enum Notice {
     Stored { packet: Packet, queue: u16, fifo: u64 },
     /// A frame is refused.
     Refused { packet: Packet, queue: u16, why: Refusal },
-    /// A frame in the FIFO is lost: its queue is off.
+    /// A frame is lost with its queue, in the FIFO or in memory before anybody was told of it.
     Lost { id: u64 },
     /// The FIFO holds so many bytes.
     Fifo { bytes: u64 },

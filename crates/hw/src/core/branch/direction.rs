@@ -39,7 +39,7 @@ const TAGE_TABLES: u32 = 4;
 /// Hash multiplier: 2^64 by the golden ratio (Knuth, vol. 3).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A hash in whose every bit all bits of `x` have a part: both halves of a product, as predictors fold their histories.
+/// A hash whose middle bits move with each bit of `x`: both halves of a product, as predictors fold their histories.
 #[inline]
 fn folded(x: u64, by: u64) -> u64 {
     let product = u128::from(x) * u128::from(by);

@@ -231,11 +231,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let (mut p, mut context) = tcp_packet(100);
-        context.mss = 0;
         let o = Offload { wants: Wants { segments: true, ..Wants::default() }, context };
-        assert!(!frames(&mut p, &o, &mut Vec::new(), |_| {}));
+        for (mss, sound) in [(0, false), (15, false), (16, true)] {
+            context.mss = mss;
+            assert_eq!(frames(&mut p, &Offload { context, ..o }, &mut Vec::new(), |_| {}), sound, "{mss}");
+        }
         let mut short = vec![0; 10];
-        let o = Offload { context: Context { mss: 9, header: 54, ..context }, ..o };
+        let o = Offload { context: Context { mss: 1000, header: 54, ..context }, ..o };
         assert!(!frames(&mut short, &o, &mut Vec::new(), |_| {}));
     }
 }

@@ -32,7 +32,7 @@ pub enum Fate {
     InTx,
     /// Left on the wire and reached the sink.
     Forwarded,
-    /// Lost with a reset of the device.
+    /// Lost with a reset of the device, or with its queue.
     Reset,
 }
 
@@ -86,7 +86,7 @@ pub struct Counts {
     /// In the transmit ring, its DMA or the FIFO.
     #[schemars(extend("unit" = "packets"))]
     pub in_tx_path: u64,
-    /// Lost with a reset of the device.
+    /// Lost with a reset of the device, or with its queue.
     #[schemars(extend("unit" = "packets"))]
     pub lost_in_reset: u64,
 }

@@ -48,9 +48,10 @@ pub struct Ledger {
     thrown: u64,
     /// Frames that were gathered from no packet's buffer and have not come to a sink.
     nameless: u64,
-    /// There have been such: the program sends buffers of its own.
+    /// There have been such: the program sends buffers of its own. Frames that came from buffers which had held others.
     own_buffers: bool,
-    /// Of those that have, the ones that carried a packet that had left, or was to leave, without them.
+    reused: u64,
+    /// Of those that have, the ones that carried a packet that had left without them.
     repeated: u64,
     violations: Vec<String>,
     violation_count: u64,
@@ -95,6 +96,7 @@ impl Ledger {
             thrown: 0,
             nameless: 0,
             own_buffers: false,
+            reused: 0,
             repeated: 0,
             violations: Vec::new(),
             violation_count: 0,
@@ -169,8 +171,13 @@ impl Ledger {
             Some(r) if r.fate == from => {
                 book.change(number, |r| r.fate = to);
                 book.settle();
-                let taken = u64::from(from == Fate::Held && !is_answer(id));
-                *(if to == Fate::HostDrop { &mut self.thrown } else { &mut self.taken }) += taken;
+                if from == Fate::Held && !is_answer(id) {
+                    match to {
+                        Fate::HostDrop => self.thrown += 1,
+                        Fate::Reset => {}
+                        _ => self.taken += 1,
+                    }
+                }
                 return true;
             }
             Some(r) => format!("is {:?}", r.fate),
@@ -208,15 +215,23 @@ impl Ledger {
         }
     }
 
-    /// Whether the program has sent buffers of its own.
-    #[must_use]
-    pub fn own_buffers(&self) -> bool {
-        self.own_buffers
+    /// A frame from the buffer that packet `id` had been in says that it is `named`. Whether that is so, because the program had
+    /// freed that buffer and used it again: known by another packet that the host has had, or, of a program that sends buffers of
+    /// its own anyway, by none.
+    pub fn mistaken(&mut self, id: u64, named: Option<u64>) -> bool {
+        let mistaken = match named {
+            Some(other) => other != id && self.has_been_with_host(other),
+            None => self.own_buffers && !is_answer(id),
+        };
+        if mistaken {
+            self.used_again(id);
+        }
+        mistaken
     }
 
-    /// A frame came from the buffer that packet `id` had been in, and is another: the program had freed that one.
-    pub fn mistaken(&mut self, id: u64) {
-        self.nameless += 1;
+    fn used_again(&mut self, id: u64) {
+        self.reused += 1;
+        self.gathered_nameless();
         if self.fate(id) == Some(Fate::InTx) {
             self.moves(id, Fate::InTx, Fate::Consumed);
         }
@@ -224,14 +239,15 @@ impl Ledger {
 
     /// A packet that a device had is lost: in its FIFO, in memory where nobody has seen it, or on its way out.
     pub fn lost(&mut self, id: u64) {
-        if let Some(from) = self.fate(id).filter(|&f| matches!(f, Fate::Held | Fate::InTx)) {
-            self.moves(id, from, Fate::Reset);
-        } else {
-            self.moves(id, Fate::InFifo, Fate::Reset);
+        match self.fate(id) {
+            // A copy of it has been sent meanwhile.
+            None | Some(Fate::Forwarded | Fate::HostDrop | Fate::Reset) => {}
+            Some(from @ (Fate::Held | Fate::InTx | Fate::Consumed)) => _ = self.moves(id, from, Fate::Reset),
+            Some(_) => _ = self.moves(id, Fate::InFifo, Fate::Reset),
         }
     }
 
-    /// Frames that carried a packet that had left, or was to leave, without them: a program that mirrors or floods sends such.
+    /// Frames that carried a packet that had left without them: a program that mirrors or floods sends such.
     #[must_use]
     pub fn repeated(&self) -> u64 {
         self.repeated
@@ -249,6 +265,17 @@ impl Ledger {
         }
         self.moves(id, Fate::Held, Fate::InTx);
         Some(id)
+    }
+
+    fn has_been_with_host(&self, id: u64) -> bool {
+        let held = [Fate::Held, Fate::Consumed, Fate::InTx];
+        self.has_left(id) || self.fate(id).is_some_and(|fate| held.contains(&fate))
+    }
+
+    /// Frames that were others than the packets that their buffers had held.
+    #[must_use]
+    pub fn reused(&self) -> u64 {
+        self.reused
     }
 
     /// Whether a packet was offered and has left, or is gone.
@@ -546,12 +573,12 @@ mod tests {
         l.gathered_nameless();
         // Packet 1 leaves by the buffer that 0 was in, 2 by that of 1, all before any is back.
         assert_eq!([0x1000, 0x2000].map(|at| l.transmitted(at, 0)), [Some(0), Some(1)]);
-        assert!(l.own_buffers());
         assert_eq!(l.returned(None, Some(0)), Some(0));
         for (held, carries) in [(0, 1), (1, 2)] {
-            l.mistaken(held);
+            assert!(l.mistaken(held, Some(carries)));
             assert_eq!(l.returned(None, Some(carries)), Some(0));
         }
+        assert_eq!(l.reused(), 2);
         (1..5).for_each(|n| l.posted(0x1000 * n));
         let c = l.all(Which::Total);
         assert_eq!((c.forwarded, c.host_drop, c.undecided(), l.repeated()), (3, 1, 0, 0));
@@ -559,6 +586,28 @@ mod tests {
         let counters = QueueCounters { delivered: 4, ..QueueCounters::default() };
         let model = ModelCounters { arrived: 4, returned: 3, queues: vec![counters], ..ModelCounters::default() };
         assert_eq!(l.audit(0, &model), Vec::<String>::new());
+    }
+
+    /// The same where each buffer that is sent has held a packet, the next one's, which the program has freed; what a device makes of
+    /// a packet that nobody has had is a violation all the same.
+    #[test]
+    fn buffers_that_are_all_used_again_are_found_by_their_bytes() {
+        let mut l = Ledger::new((1, 1), true);
+        for id in 0..4 {
+            l.offered(id);
+            l.moves(id, Fate::Offered, Fate::InFifo);
+        }
+        [0, 1].into_iter().for_each(|id| l.delivered(id, 0x1000 * (id + 1)));
+        assert_eq!([0x1000, 0x2000].map(|at| l.transmitted(at, 0)), [Some(0), Some(1)]);
+        for (held, carries) in [(0, 1), (1, 0)] {
+            assert!(l.mistaken(held, Some(carries)));
+            assert_eq!(l.returned(None, Some(carries)), Some(0));
+        }
+        assert_eq!((l.all(Which::Total).forwarded, l.violations().len()), (2, 0));
+        l.delivered(2, 0x1000);
+        assert_eq!(l.transmitted(0x1000, 0), Some(2));
+        assert!(!l.mistaken(2, Some(3)), "which is in the device still");
+        assert_eq!((l.returned(Some(2), Some(3)), l.violations().len()), (None, 1));
     }
 
     /// What is lost before and behind memory is told apart, so that a run with a reset is balanced as any other.

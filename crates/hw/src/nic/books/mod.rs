@@ -32,8 +32,8 @@ use wiretime_base::Ps;
 
 /// Packets of each queue, on average, that come back one after the other before a program counts as running.
 const RUN_A_QUEUE: u64 = 4;
-/// More than the largest ring of an Intel NIC holds, which a program may empty once.
-const THROWN: u64 = 2 * 4096;
+/// More than come while a program empties its rings, twice with a pause between.
+const THROWN: u64 = 100;
 
 /// The bytes that a notice is about, for captures.
 pub trait Bytes {
@@ -112,6 +112,8 @@ pub struct Books {
     mail: Vec<(usize, u64, Ps)>,
     /// By port: the last packet of its generator that came back, and how many have with none missing.
     unbroken: Vec<(u64, u64)>,
+    /// What the program had thrown away when that was seen first.
+    first_thrown: Option<u64>,
     /// By receive port and queue: where its packets are sent.
     feeds: Vec<Vec<Option<TxQueueId>>>,
 }
@@ -147,6 +149,7 @@ impl Books {
             queues: vec![vec![Latencies::default(); queues]; ports],
             mail: Vec::new(),
             unbroken: vec![(0, 0); ports],
+            first_thrown: None,
             feeds: vec![vec![None; queues]; ports],
         }
     }
@@ -157,13 +160,18 @@ impl Books {
     }
 
     /// Whether the program takes packets from all of `queues` that each port has: of one, a packet that it has taken tells, and
-    /// that it has thrown away only with very many others, since a forwarder may empty its rings before it begins; of several, a run of packets that came back with none missing, which were spread over them; where none come back, as
-    /// many that it has taken.
+    /// packets that it goes on to throw away, since a forwarder may empty its rings before it begins; of several, a run of
+    /// packets that came back with none missing, which were spread over them; where none come back, as many that it has taken.
     #[must_use]
-    pub fn host_takes_packets(&self, queues: u64) -> bool {
+    pub fn host_takes_packets(&mut self, queues: u64) -> bool {
         let ports = self.unbroken.len();
         if queues <= 1 && ports <= 1 {
-            return self.returned[0] > 0 || self.ledger.taken() > 0 || self.ledger.thrown() > THROWN;
+            let thrown = self.ledger.thrown();
+            if thrown > 0 {
+                self.first_thrown.get_or_insert(thrown);
+            }
+            let goes_on = self.first_thrown.is_some_and(|first| thrown > first + THROWN);
+            return self.returned[0] > 0 || self.ledger.taken() > 0 || goes_on;
         }
         let enough = RUN_A_QUEUE * queues;
         let consumes = !self.ledger.forwards() && self.returned.iter().all(|&n| n == 0);
@@ -393,14 +401,8 @@ impl Books {
             // One that is not with the host cannot have been answered: the key was another's.
             None => self.sink.by_key(frame).filter(|&id| carried.is_some() || self.ledger.with_host(id)),
         };
-        let carried = carried.filter(|&id| {
-            let mistaken =
-                self.ledger.own_buffers() && self.sink.recognises_probes() && !is_answer(id) && named != Some(id);
-            if mistaken {
-                self.ledger.mistaken(id);
-            }
-            !mistaken
-        });
+        let probes = self.sink.recognises_probes();
+        let carried = carried.filter(|&id| !(probes && self.ledger.mistaken(id, named)));
         let Some(id) = carried.or(named) else { return Came::Unasked };
         // Bytes that carry no probe cannot contradict the buffer.
         let probed = self.sink.recognises_probes() && !is_answer(id);

@@ -43,15 +43,12 @@ impl<C: Controller> Intel<C> {
         steering.queue = steering.queue.min(self.receive.queues.len() as u16 - 1);
         let queue = steering.queue;
         if self.receive.fifo.has_room(length.into()) {
-            return self.store_frame(t, Stored { packet: *packet, steering, destination, vlan }, io);
-        }
-        // What has gone meanwhile holds up nobody: a queue is off, or drops.
-        let head = self.receive.fifo.front().map_or(queue, |s| s.steering.queue);
-        if !self.registers.ring(Side::Receive, head).enabled || self.registers.drops_when_empty(head) {
+            self.receive.queues[usize::from(queue)].queued += 1;
+            let vlan = vlan.filter(|_| self.registers.strips_tags(queue));
+            self.receive.fifo.push(t, length.into(), Stored { packet: *packet, steering, destination, vlan });
+            io.tell(t, Notice::Stored { packet: *packet, queue, fifo: self.receive.fifo.used() });
             self.receive_pump(t, io);
-            if self.receive.fifo.has_room(length.into()) {
-                return self.store_frame(t, Stored { packet: *packet, steering, destination, vlan }, io);
-            }
+            return true;
         }
         // What holds up the FIFO is the queue at its head.
         let culprit = self.receive.fifo.front().map_or(queue, |s| s.steering.queue);
@@ -65,17 +62,6 @@ impl<C: Controller> Intel<C> {
             io.at(t, Due::Interrupt { vector, causes });
         }
         false
-    }
-
-    /// A frame has room in the FIFO.
-    fn store_frame<G: GuestMemory>(&mut self, t: Ps, frame: Stored, io: &mut Io<'_, Due, G>) -> bool {
-        let (packet, queue) = (frame.packet, frame.steering.queue);
-        self.receive.queues[usize::from(queue)].queued += 1;
-        let vlan = frame.vlan.filter(|_| self.registers.strips_tags(queue));
-        self.receive.fifo.push(t, packet.length.into(), Stored { vlan, ..frame });
-        io.tell(t, Notice::Stored { packet, queue, fifo: self.receive.fifo.used() });
-        self.receive_pump(t, io);
-        true
     }
 
     fn refuse<G>(&mut self, t: Ps, packet: &Packet, queue: u16, why: Refusal, io: &mut Io<'_, Due, G>) {

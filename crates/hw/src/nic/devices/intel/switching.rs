@@ -52,7 +52,7 @@ impl<C: Controller> Intel<C> {
         fx.tell(fx.now, Notice::Reset);
         fx.forget();
         self.seen_tails.iter_mut().for_each(|tails| tails.fill(0));
-        self.enabled = [0; 2];
+        (self.enabled, self.drops) = ([0; 2], 0);
     }
 
     /// Queues of a side may have gone on or off.
