@@ -238,15 +238,17 @@ def check(r: Request) -> Checked:
         **({"start_at": "mark", "processor_time": False} if model is not None else {}),
         **(r.internals or {}),
     }
-    other = _other_host(r, setup, app, settings) if far_end == "host" else None
+    other = _other_host(setup, app, command.kernel_arguments, settings) if far_end == "host" else None
     return Checked(platform, settings, app, command, trace, other, model, longest)
 
 
-def _other_host(r: Request, setup: apps.Setup, app: apps.App, settings: Mapping[str, Any]) -> Checked:
+def _other_host(
+    setup: apps.Setup, app: apps.App, kernel_arguments: tuple[str, ...], settings: Mapping[str, Any]
+) -> Checked:
     """Return what runs in the second host of a run: a machine like the first one's, with a client."""
     client = replace(peer_of(app), dpdk=app.dpdk)
     its = replace(setup, host=OTHER_HOST, extra=(), ethtool="")
-    command = replace(apps.command(client, its), kernel_arguments=tuple(_kernel_words(r.kernel_args)))
+    command = replace(apps.command(client, its), kernel_arguments=kernel_arguments)
     start_at = "sending" if command.role == SENDS else client.start_at
     role = {"role": command.role, "start_at": start_at, "processor_time": client.kernel}
     none = {"trace_length": "0ns", "capture_length": "0ns", "interval": "0ns", "profile": False}

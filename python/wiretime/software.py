@@ -12,7 +12,7 @@ from typing import Any
 
 import wiretime._native as _native
 from wiretime import paths, platforms, schemas, vm
-from wiretime.apps.model import BUFFER_JUMBO, CONSUMES, FORWARDS, SENDS, STANDARD_FRAME
+from wiretime.apps.model import BUFFER_JUMBO, CONSUMES, FORWARDS, MLX5, SENDS, STANDARD_FRAME
 from wiretime.errors import WiretimeError, unknown
 
 FULL, PACKET = "full-system", "packet"
@@ -140,7 +140,7 @@ MODES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 AT_RECEPTION = 4096
 # Descriptors that the vector paths of ixgbe and net_mlx5 look at together (`ixgbe_rxtx_vec_neon.c`, `mlx5_rxtx_vec.c`):
 # of a smaller burst they receive none.
-GROUPS = {"82599": 4, "connectx-6dx": 4, "connectx-7": 4}
+GROUPS = {"82599": 4, **dict.fromkeys(MLX5, 4)}
 # Room of a buffer before its data; what testpmd's buffers leave for frames above the standard size.
 HEADROOM = 128
 # Two VLAN tags, which our own programs leave room for.

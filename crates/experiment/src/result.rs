@@ -173,6 +173,7 @@ fn pipeline(program: &dyn Program, core: usize, trace: &StageTrace) -> Value {
 
 /// The engine's part of `result.json`.
 pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) -> RunResult {
+    let (polls, doorbells) = run.late.unwrap_or_else(|| late(d));
     let nics = d.machine.nics.nics();
     let totals = run.totals.clone().unwrap_or_else(|| packet_totals(&nics, &run.settings));
     let cohort = &totals.cohort;
@@ -194,7 +195,6 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
         }
     };
     let (first, last) = (run.start.as_ref(), run.end.as_ref());
-    let (polls, doorbells) = run.late.unwrap_or((d.machine.lateness, lateness(&nics)));
     let point = |(point, s): (&'static str, Option<&Snapshot>)| {
         let s = s?;
         let hash = format!("{:016x}", s.hash);
@@ -231,7 +231,7 @@ pub fn result<H: Hold>(run: &Experiment, t: Ps, status: u32, d: &Driven<'_, H>) 
         poll_lateness_ns: polls.into(),
         doorbell_lateness_ns: doorbells.into(),
         guest: GuestReport { status, figures: d.program.figures().to_vec() },
-        warnings: warnings(run, &nics, executed.interrupts),
+        warnings: warnings(run, &nics, doorbells, executed.interrupts),
     }
 }
 
@@ -243,15 +243,12 @@ impl From<Lateness> for Late {
 
 /// How late cores have seen what devices have written, and devices doorbells, since the measurement has begun.
 pub fn late<H: Hold>(d: &Driven<'_, H>) -> (Lateness, Lateness) {
-    (d.machine.lateness, lateness(&d.machine.nics.nics()))
+    let nics = d.machine.nics.nics();
+    let doorbells = nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), Lateness::and);
+    (d.machine.lateness, doorbells)
 }
 
-/// How late doorbells were seen, over all ports.
-fn lateness<G>(nics: &Nics<G>) -> Lateness {
-    nics.slots.iter().map(|s| s.nic.late()).fold(Lateness::default(), Lateness::and)
-}
-
-fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String> {
+fn warnings<G>(run: &Experiment, nics: &Nics<G>, late: Lateness, interrupts: u64) -> Vec<String> {
     let mut list = Vec::new();
     let trapped: u64 = nics.slots.iter().map(|s| s.trapped_doorbells).sum();
     let traps_anyway = run.platform.nic.iter().any(|nic| nic.interface == Interface::I82599 || nic.interface.is_mlx5());
@@ -277,7 +274,6 @@ fn warnings<G>(run: &Experiment, nics: &Nics<G>, interrupts: u64) -> Vec<String>
     }
     let (quantum, lookahead) = (run.platform.quantum(), run.platform.lookahead());
     if quantum > lookahead {
-        let late = run.late.map_or_else(|| lateness(nics), |(_, doorbells)| doorbells);
         list.push(format!(
             "system.quantum: {} ns is beyond the lookahead of {} ns: devices saw {} doorbells late, by {:.1} ns on \
              average and {:.1} ns at most",

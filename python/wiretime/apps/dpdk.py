@@ -164,8 +164,8 @@ def _own(name: str, summary: str, stresses: str, options: Options = (), **more: 
         words = [f"--rxq={s.queues}", f"--mbufs={s.mbufs}"]
         if s.jumbo:
             words.append(f"--max-pkt-len={s.longest}")
-        if (store := s.load.get("store")) and store["port"] != STORE_PORT:
-            words.append(f"--port={store['port']}")
+        if s.store_port != STORE_PORT:
+            words.append(f"--port={s.store_port}")
         return f"{name} {s.eal} -- {' '.join(words)}"
 
     return App(

@@ -103,9 +103,8 @@ UDPECHO = kernel_app(
 
 def _memcached(s: Setup) -> str:
     # Ordinary clients, who come from outside, speak TCP.
-    tcp = 11211 if s.load["far"] else 0
-    udp = (s.load.get("store") or {"port": STORE_PORT})["port"]
-    command = f"memcached -u root -l 10.0.0.2 -p {tcp} -U {udp} -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
+    tcp = STORE_PORT if s.load["far"] else 0
+    command = f"memcached -u root -l 10.0.0.2 -p {tcp} -U {s.store_port} -t {max(1, s.cores - 1)} {shlex.join(s.extra)}"
     return _line(s, command.strip())
 
 

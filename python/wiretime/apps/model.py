@@ -13,6 +13,7 @@ from typing import Any
 
 from wiretime import platforms
 from wiretime.errors import WiretimeError
+from wiretime.load import STORE_PORT
 from wiretime.setup import dpdk as builds
 
 # ConnectX NICs have one family of drivers, whose kernel part user-space programs need, too.
@@ -94,6 +95,11 @@ class Setup:
     def interface(self) -> str:
         """The NIC's register interface."""
         return platforms.interfaces(self.platform)[0]
+
+    @property
+    def store_port(self) -> int:
+        """Where a key-value store is asked."""
+        return int((self.load.get("store") or {"port": STORE_PORT})["port"])
 
     @property
     def jumbo(self) -> bool:

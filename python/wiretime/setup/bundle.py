@@ -82,10 +82,13 @@ def extension_is_current() -> bool:
     return (paths.REPOSITORY / ".venv" / f".native-{key}").exists()
 
 
+STALE = "the Python extension was built from other sources than these: ./run builds it anew"
+
+
 def built() -> tuple[Path, Path]:
     """Return the engine and the Python extension."""
     if not extension_is_current():
-        raise WiretimeError("the Python extension was built from other sources than these: ./run builds it anew")
+        raise WiretimeError(STALE)
     both = paths.engine(), Path(_native.__file__)
     for path in both:
         if not path.is_file():

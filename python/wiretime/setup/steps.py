@@ -50,7 +50,7 @@ def build_engine(console: Console) -> None:
         lines = [line for line in done.stderr.splitlines() if line.startswith("error")] or ["it failed"]
         raise WiretimeError(f"cargo build of the engine: {lines[0]}")
     if not bundle.extension_is_current():
-        _warn(console, ["the Python extension was built from other sources than these: ./run builds it anew"])
+        _warn(console, [bundle.STALE])
     console.print(
         f"engine: {paths.engine().stat().st_size >> 20} MB, {time.monotonic() - began:.0f} s", highlight=False
     )

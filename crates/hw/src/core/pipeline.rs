@@ -160,7 +160,7 @@ fn in_force(p: &params::Core) -> u16 {
 const INTEGER_HELD: u32 = 33;
 const VECTOR_HELD: u32 = 32;
 
-/// The accesses of instruction `i` and those behind it: an earlier one has accessed something and is timed as none that does.
+/// The accesses of instruction `i` and those behind it.
 #[cold]
 fn behind(accesses: &[MemEvent], i: usize) -> &[MemEvent] {
     let before = accesses.iter().take_while(|a| usize::from(a.index) < i).count();
@@ -330,8 +330,8 @@ impl Core {
         walker: &mut impl Walker,
     ) {
         // Accesses of earlier instructions than `from` have been timed with them.
-        while accesses.first().is_some_and(|a| usize::from(a.index) < from) {
-            accesses = &accesses[1..];
+        if from > 0 {
+            accesses = behind(accesses, from);
         }
         match (self.in_order, self.stages.is_some()) {
             (true, false) => self.time::<true, false>(block, from, to, accesses, next, memory, walker),
@@ -482,6 +482,7 @@ impl Core {
                 cause = StallCause::Core;
             } else {
                 let i = ((pc - block.paddr) / 4) as usize;
+                // An earlier one has accessed something and is timed as none that does.
                 if accesses.first().is_some_and(|a| usize::from(a.index) < i) {
                     accesses = behind(accesses, i);
                 }

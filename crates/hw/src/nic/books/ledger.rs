@@ -268,8 +268,7 @@ impl Ledger {
     }
 
     fn has_been_with_host(&self, id: u64) -> bool {
-        let held = [Fate::Held, Fate::Consumed, Fate::InTx];
-        self.has_left(id) || self.fate(id).is_some_and(|fate| held.contains(&fate))
+        self.with_host(id) || self.fate(id) == Some(Fate::InTx) || self.has_left(id)
     }
 
     /// Frames that were others than the packets that their buffers had held.
@@ -509,15 +508,21 @@ mod tests {
         QueueCounters { dma_drops: dma, core_drops: core, tx_drops: 0, delivered }
     }
 
-    #[test]
-    fn a_packet_that_a_driver_has_copied_may_be_sent_after_its_buffer_was_posted_again() {
+    /// A forwarder's, whose port has so many packets in its FIFO.
+    fn with_packets(count: u64) -> Ledger {
         let mut l = Ledger::new((1, 1), true);
-        l.drivers_copy();
-        for id in 0..3 {
+        for id in 0..count {
             l.offered(id);
             l.moves(id, Fate::Offered, Fate::InFifo);
-            l.delivered(id, 0x1000 * (id + 1));
         }
+        l
+    }
+
+    #[test]
+    fn a_packet_that_a_driver_has_copied_may_be_sent_after_its_buffer_was_posted_again() {
+        let mut l = with_packets(3);
+        l.drivers_copy();
+        (0..3).for_each(|id| l.delivered(id, 0x1000 * (id + 1)));
         // The first is sent before, the second after; the third never.
         assert_eq!(l.returned(None, Some(0)), Some(0));
         for id in 0..3 {
@@ -532,12 +537,8 @@ mod tests {
     /// handed over is found out all the same.
     #[test]
     fn a_packet_may_be_sent_more_than_once_but_not_by_itself() {
-        let mut l = Ledger::new((1, 1), true);
-        for id in 0..3 {
-            l.offered(id);
-            l.moves(id, Fate::Offered, Fate::InFifo);
-            l.delivered(id, 0x1000 * (id + 1));
-        }
+        let mut l = with_packets(3);
+        (0..3).for_each(|id| l.delivered(id, 0x1000 * (id + 1)));
         // A copy comes first, and its packet after it: both are nobody's buffer by then.
         l.gathered_nameless();
         assert_eq!(l.returned(None, Some(0)), Some(0));
@@ -564,12 +565,8 @@ mod tests {
     /// freed: what a buffer held before says nothing, its bytes do. One is never sent.
     #[test]
     fn a_buffer_used_again_carries_what_its_bytes_say() {
-        let mut l = Ledger::new((1, 1), true);
-        for id in 0..4 {
-            l.offered(id);
-            l.moves(id, Fate::Offered, Fate::InFifo);
-            l.delivered(id, 0x1000 * (id + 1));
-        }
+        let mut l = with_packets(4);
+        (0..4).for_each(|id| l.delivered(id, 0x1000 * (id + 1)));
         l.gathered_nameless();
         // Packet 1 leaves by the buffer that 0 was in, 2 by that of 1, all before any is back.
         assert_eq!([0x1000, 0x2000].map(|at| l.transmitted(at, 0)), [Some(0), Some(1)]);
@@ -592,11 +589,7 @@ mod tests {
     /// a packet that nobody has had is a violation all the same.
     #[test]
     fn buffers_that_are_all_used_again_are_found_by_their_bytes() {
-        let mut l = Ledger::new((1, 1), true);
-        for id in 0..4 {
-            l.offered(id);
-            l.moves(id, Fate::Offered, Fate::InFifo);
-        }
+        let mut l = with_packets(4);
         [0, 1].into_iter().for_each(|id| l.delivered(id, 0x1000 * (id + 1)));
         assert_eq!([0x1000, 0x2000].map(|at| l.transmitted(at, 0)), [Some(0), Some(1)]);
         for (held, carries) in [(0, 1), (1, 0)] {
@@ -613,11 +606,7 @@ mod tests {
     /// What is lost before and behind memory is told apart, so that a run with a reset is balanced as any other.
     #[test]
     fn a_reset_does_not_end_the_balance() {
-        let mut l = Ledger::new((1, 1), true);
-        for id in 0..4 {
-            l.offered(id);
-            l.moves(id, Fate::Offered, Fate::InFifo);
-        }
+        let mut l = with_packets(4);
         [1, 2, 3].into_iter().for_each(|id| l.delivered(id, 0x1000 * id));
         assert_eq!(l.transmitted(0x3000, 0), Some(3));
         (0..4).for_each(|id| l.lost(id));

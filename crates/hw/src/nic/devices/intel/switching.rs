@@ -58,15 +58,15 @@ impl<C: Controller> Intel<C> {
     /// Queues of a side may have gone on or off.
     pub(super) fn switched(&mut self, side: Side, fx: &mut Effects<'_, Due>) {
         let before = self.enabled[side as usize];
-        let mut after = 0;
+        let (mut after, mut drops) = (0, 0);
         for queue in 0..self.registers.queues() as u16 {
             after |= u64::from(self.registers.ring(side, queue).enabled) << queue;
+            drops |= u64::from(side == Side::Receive && self.registers.drops_when_empty(queue)) << queue;
         }
         if side == Side::Receive {
-            // Frames wait for a queue that drops from now on.
-            let drops = (0..self.registers.queues() as u16)
-                .fold(0, |drops, queue| drops | u64::from(self.registers.drops_when_empty(queue)) << queue);
-            if drops & !std::mem::replace(&mut self.drops, drops) & after != 0 {
+            // Frames at the head of the FIFO hold up the others no longer: their queue is off, or drops from now on.
+            let drops_anew = drops & !std::mem::replace(&mut self.drops, drops);
+            if before & !after | drops_anew & after != 0 {
                 fx.at(fx.now, Due::Pump);
             }
         }
@@ -118,14 +118,12 @@ impl<C: Controller> Intel<C> {
         }
         match side {
             Side::Receive => {
-                // Of them the last buffers wait to be written back.
+                // Frames of which nobody has been told go with it.
                 for done in self.receive.queues[q].completions.iter().filter(|done| done.completion.last) {
                     fx.tell(fx.now, Notice::Lost { id: done.packet });
                 }
                 self.receive.queues[q].disable();
                 fx.tell(fx.now, Notice::Restarted { queue, entry: 0 });
-                // Its frames at the head of the FIFO hold up the others no longer.
-                fx.at(fx.now, Due::Pump);
             }
             Side::Transmit => {
                 let occupied = self.transmit.queues[q].occupied;
