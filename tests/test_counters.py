@@ -84,6 +84,27 @@ def test_the_profile_is_the_cores_cycles(folder: Path, result: Any) -> None:
     assert "wiretime: symbols" not in (folder / "console.log").read_text()
 
 
+def test_each_instruction_has_its_cycles(folder: Path) -> None:
+    entries = json.loads((folder / "profile.json").read_text())
+    for e in entries:
+        for charged, rows in (("cycles", [c[1] for c in e["code"]]), ("instructions", [c[2] for c in e["code"]])):
+            assert e[charged] == sum(rows), e["symbol"]
+    driver = next(e for e in entries if "librte_net_e1000" in e["file"])
+    # Polls wait for the descriptor that the NIC writes.
+    addresses = [c[0] for c in driver["code"]]
+    assert addresses == sorted(set(addresses)) and all(a % 4 == 0 for a in addresses)
+    dearest = max(driver["code"], key=lambda c: c[1])
+    assert dearest[2] > 0 and dearest[1] > 0.05 * driver["cycles"]
+    barriers = {c[3] for e in entries for c in e["code"] if c[4]}
+    assert barriers and all(text.startswith(("dmb", "dsb")) for text in barriers), barriers
+    shown = wiretime("profile", str(folder), "--symbol", driver["symbol"])
+    assert shown.returncode == 0
+    lines = {line.split()[0]: line for line in shown.stdout.splitlines() if line.split()}
+    assert f" {dearest[1]} " in lines[f"{dearest[0]:x}"] and dearest[3] in lines[f"{dearest[0]:x}"]
+    wrong = wiretime("profile", str(folder), "--symbol", "nowhere")
+    assert wrong.returncode != 0 and "unknown symbol 'nowhere'" in wrong.stderr
+
+
 def test_tables_show_every_counter_with_unit_and_meaning(folder: Path) -> None:
     shown = wiretime("stats", str(folder), "--all")
     assert shown.returncode == 0

@@ -31,7 +31,7 @@ from rich.table import Table
 from wiretime import advise, api, paths, platforms, runs, search
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
-from wiretime.profile import Entry
+from wiretime.profile import Entry, Line
 from wiretime.request import OF_ONE_LOAD, Request, option_of
 from wiretime.setup import dpdk, older
 from wiretime.setup.parts import GUEST
@@ -657,7 +657,13 @@ def test_no_ring_sustains_what_the_cores_do_not(monkeypatch: pytest.MonkeyPatch)
 def test_a_profile_is_shares_of_symbols_in_a_row() -> None:
     entries = [
         Entry("kernel", "schedule", 500, 10),
-        Entry("librte_net_mlx5.so", "mlx5_rx_burst_vec", 300, 10),
+        Entry(
+            "librte_net_mlx5.so",
+            "mlx5_rx_burst_vec",
+            300,
+            10,
+            (Line(0, 298, 8, "ldr x0, [x1]"), Line(4, 1, 1, "dmb oshst", True), Line(8, 1, 1, "dmb oshst", True)),
+        ),
         Entry("dpdk-l3fwd", "main", 699, 10),
         Entry("libc.so.6", "memset", 1, 10),
     ]
@@ -666,6 +672,7 @@ def test_a_profile_is_shares_of_symbols_in_a_row() -> None:
         "cycles_percent.librte_net_mlx5.so.mlx5_rx_burst_vec": 30.0,
         "cycles_percent.dpdk-l3fwd.main": 69.9,
         "cycles_percent.libc.so.6.memset": 0.1,
+        "barriers_percent.librte_net_mlx5.so.mlx5_rx_burst_vec.dmb oshst": 0.2,
     }
     for name in row:
         metrics.check_name("here", name)

@@ -1,9 +1,9 @@
-"""Profiles: simulated cycles by symbol of guest programs, libraries and kernel.
+"""Profiles: simulated cycles by symbol and by instruction of guest programs, libraries and kernel.
 
-The engine charges cycles to blocks of code. A page of a program or library is told by its content, which is that of a
-page of its file; the kernel's symbols are those that the guest's ``/proc/kallsyms`` shows, modules among them.
-Functions without a symbol (Debian strips static ones) go by file and offset, unless a debug file with their build ID is
-found below ``/usr/lib/debug``.
+The engine charges each cycle to the oldest instruction that has not committed. A page of a program or library is told
+by its content, which is that of a page of its file; the kernel's symbols are those that the guest's ``/proc/kallsyms``
+shows, modules among them. Functions without a symbol (Debian strips static ones) go by file and offset, unless a debug
+file with their build ID is found below ``/usr/lib/debug``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
+from rich.markup import escape
 from rich.table import Table
 
-from wiretime.errors import WiretimeError
-from wiretime.tables import plain
+from wiretime.errors import WiretimeError, unknown
+from wiretime.tables import of_numbers, plain
 
 PAGE = 4096
 HALF = PAGE // 2
@@ -41,6 +42,17 @@ DEBUG = Path("/usr/lib/debug/.build-id")
 BEGIN, END = "wiretime: symbols", "wiretime: end of symbols"
 
 
+class Line(NamedTuple):
+    """An instruction of a symbol: its address (in the file, as ``objdump`` has it), what it was charged, its text."""
+
+    address: int
+    cycles: int
+    executed: int
+    text: str
+    # Whether it orders memory.
+    barrier: bool = False
+
+
 @dataclass(frozen=True)
 class Entry:
     """Cycles and instructions of one symbol."""
@@ -49,6 +61,8 @@ class Entry:
     symbol: str
     cycles: int
     instructions: int
+    # By address, what was executed.
+    code: tuple[Line, ...] = ()
 
 
 class Symbols:
@@ -127,13 +141,14 @@ class File:
                     address = entry.header["initial_location"]
                     yield address, f"{self.name}+{address:#x}"
 
-    def symbol(self, offset: int) -> str:
-        """Return the symbol at an offset in the file."""
+    def symbol(self, offset: int) -> tuple[str, int]:
+        """Return the symbol at an offset in the file, and the address of what is there."""
         for begin, size, address in self.segments:
             if begin <= offset < begin + size:
-                found = self.symbols.at(offset - begin + address)
-                return found[1] if found else f"{self.name}+{offset:#x}"
-        return f"{self.name}+{offset:#x}"
+                at = offset - begin + address
+                found = self.symbols.at(at)
+                return (found[1] if found else f"{self.name}+{offset:#x}"), at
+        return f"{self.name}+{offset:#x}", offset
 
 
 def _table(elf: Any) -> Iterator[tuple[int, str]]:
@@ -175,33 +190,43 @@ def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[Path], extr
     ``archives`` are those that the guest was made of, ``extra`` programs that the run added.
     """
     kernel = kernel_symbols(console)
-    totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    code: dict[tuple[str, str], dict[tuple[int, int], Line]] = defaultdict(dict)
     pages: Mapping[str, str] = raw["pages"]
+    texts, barriers = raw["texts"], set(raw["barriers"])
     with tempfile.TemporaryDirectory(prefix="wiretime-profile-") as folder:
         user = {
-            pages[str(p & ~(PAGE - 1))] for v, p, _, _ in raw["blocks"] if v < KERNEL and str(p & ~(PAGE - 1)) in pages
+            pages[str(p & ~(PAGE - 1))]
+            for v, p, *_ in raw["instructions"]
+            if v < KERNEL and str(p & ~(PAGE - 1)) in pages
         }
         for archive in archives:
             _unpack(archive, Path(folder))
         unpacked = [p for p in sorted(Path(folder).rglob("*")) if p.is_file() and not p.is_symlink()]
         place = _find_pages(user, [*extra, *unpacked])
         files = {path: File(path) for path in {path for path, _ in place.values()}}
-        for vaddr, paddr, cycles, instructions in raw["blocks"]:
-            if vaddr >= KERNEL:
-                found = kernel.at(vaddr)
-                name = found[1] if found else f"{vaddr:#x}"
-                key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else (KERNEL_FILE, name)
-                if name == KERNEL_END:
-                    key = COMPILED
+    for vaddr, paddr, cycles, executed, word in raw["instructions"]:
+        address = vaddr
+        if vaddr >= KERNEL:
+            found = kernel.at(vaddr)
+            name = found[1] if found else f"{vaddr:#x}"
+            key = (name.split("[")[1].rstrip("]"), name.split()[0]) if "[" in name else (KERNEL_FILE, name)
+            if name == KERNEL_END:
+                key = COMPILED
+        else:
+            at = place.get(pages.get(str(paddr & ~(PAGE - 1)), ""))
+            if at is None:
+                key = ("unknown", f"{vaddr & (1 << 48) - 1:#x}")
             else:
-                at = place.get(pages.get(str(paddr & ~(PAGE - 1)), ""))
-                if at is None:
-                    key = ("unknown", f"{vaddr & (1 << 48) - 1:#x}")
-                else:
-                    key = (files[at[0]].name, files[at[0]].symbol(at[1] + paddr % PAGE))
-            totals[key][0] += cycles
-            totals[key][1] += instructions
-    entries = [Entry(file, symbol, c, n) for (file, symbol), (c, n) in totals.items()]
+                symbol, address = files[at[0]].symbol(at[1] + paddr % PAGE)
+                key = (files[at[0]].name, symbol)
+        # Of programs that run twice, and where a page has been replaced, one address is executed at two places.
+        before = code[key].get((address, word))
+        cycles, executed = (cycles + before.cycles, executed + before.executed) if before else (cycles, executed)
+        code[key][address, word] = Line(address, cycles, executed, texts[str(word)], word in barriers)
+    entries = [
+        Entry(*key, sum(c.cycles for c in rows), sum(c.executed for c in rows), rows)
+        for key, rows in ((key, tuple(sorted(lines.values()))) for key, lines in code.items())
+    ]
     return sorted(entries, key=lambda e: (-e.cycles, e.file, e.symbol))
 
 
@@ -253,16 +278,40 @@ def write(folder: Path, entries: Sequence[Entry]) -> None:
     """Write ``profile.folded``, ``profile.svg`` and ``profile.json``."""
     (folder / "profile.folded").write_text(folded(entries))
     (folder / "profile.svg").write_text(flame(entries))
-    (folder / "profile.json").write_text(json.dumps([vars(e) for e in entries], indent=1) + "\n")
+    # A line of the file for each symbol.
+    rows = ",\n".join(json.dumps(vars(e)) for e in entries)
+    (folder / "profile.json").write_text(f"[\n{rows}\n]\n")
+
+
+def load(folder: Path) -> list[Entry]:
+    """Return a run's profile."""
+    path = folder / "profile.json"
+    try:
+        return [Entry(**e | {"code": tuple(Line(*c) for c in e["code"])}) for e in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise WiretimeError(f"{path}: no profile there: run with --profile and --out") from None
+
+
+def show_code(folder: Path, symbol: str) -> Iterator[Table]:
+    """Yield what each instruction of a symbol was charged, a table for each file that has one of that name."""
+    entries = load(folder)
+    found = [e for e in entries if e.symbol == symbol]
+    if not found:
+        raise unknown("symbol", symbol, (e.symbol for e in entries))
+    for e in found:
+        title = f"cycles by instruction of {symbol} ({e.file})"
+        table = of_numbers(title, "address", "share", "cycles", "executed", "cycles each", "instruction")
+        for c in e.code:
+            share = f"{100 * c.cycles / e.cycles:.1f} %" if c.cycles else ""
+            table.add_row(
+                f"{c.address:x}", share, str(c.cycles), str(c.executed), f"{c.cycles / c.executed:.2f}", escape(c.text)
+            )
+        yield table
 
 
 def show(folder: Path, rows: int) -> Table:
     """Return the top symbols of a run's profile as a table."""
-    path = folder / "profile.json"
-    try:
-        entries = [Entry(**e) for e in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError):
-        raise WiretimeError(f"{path}: no profile there: run with --profile and --out") from None
+    entries = load(folder)
     total = max(sum(e.cycles for e in entries), 1)
     table = plain("cycles by symbol")
     for name, justify in (

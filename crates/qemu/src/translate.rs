@@ -5,12 +5,11 @@ use crate::counting;
 use crate::engine::{engine, Engine, Guest};
 use crate::execute;
 use crate::repeat;
-use crate::run::Profile;
+use crate::run::{Charged, Profile};
 use crate::turns::Vcpu;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use wiretime_base::Cycles;
 use wiretime_hw::core::{Class, MicroOp, Quick};
 use wiretime_isa::{Isa, Special};
 
@@ -20,9 +19,8 @@ pub struct Block {
     pub paddr: u64,
     /// Number of instructions.
     pub count: u32,
-    /// Cycles and instructions charged to it, while a profile is taken.
-    pub cycles: Cell<Cycles>,
-    pub executed: Cell<u64>,
+    /// What each instruction was charged, where a profile is wanted.
+    pub charged: Box<[Cell<Charged>]>,
     /// The virtual address that it had then, the last one where it had several.
     pub profiled_at: Cell<u64>,
     /// Whether all that it does follows from registers and memory (see [`Isa::is_steady`]), vectors among them.
@@ -108,8 +106,11 @@ pub extern "C" fn translate(tb: *mut Tb, _: *mut c_void) {
     let mut block = Box::new(Block {
         paddr,
         count: count as u32,
-        cycles: Cell::new(Cycles::ZERO),
-        executed: Cell::new(0),
+        charged: if full && e.run.experiment.settings.profile {
+            vec![Cell::default(); count].into()
+        } else {
+            Box::default()
+        },
         profiled_at: Cell::new(0),
         steady: full,
         vectors: false,

@@ -82,9 +82,14 @@ def explain_command(
 def profile_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (--profile --out).")],
     rows: Annotated[int, typer.Option(min=1, help="Symbols to show.")] = 25,
+    symbol: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show this one's instructions, and what each was charged."),
+    ] = None,
 ) -> None:
-    """Print the symbols that a run's cycles went to."""
-    screen.print(profile.show(folder, rows))
+    """Print the symbols that a run's cycles went to, or the instructions of one."""
+    for table in profile.show_code(folder, symbol) if symbol else [profile.show(folder, rows)]:
+        screen.print(table)
 
 
 @app.command("diff")

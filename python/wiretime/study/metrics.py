@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -69,6 +70,8 @@ OF_SEARCH = (*ONLY_OF_SEARCH, *SHARES, *(f"latency_{p}_ns" for p in PERCENTILES)
 HOST = "host"
 # Prefix of a profile's symbols, file and name: their share of the cycles of programs and libraries, if not less.
 OF_SYMBOLS = "cycles_percent"
+# The same of the barriers of a symbol, each kind by its text, however little.
+OF_BARRIERS = "barriers_percent"
 LEAST_PERCENT = 0.1
 OF_HOST = tuple(f"{HOST}.{name}_seconds" for name in ("wall", "boot", "traffic"))
 SUFFIXES = {"_seconds": "s", "_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
@@ -78,7 +81,7 @@ def unit(name: str) -> str:
     """Return a metric's unit, as far as it is known."""
     if name in NAMED:
         return NAMED[name][0]
-    if name.startswith(f"{OF_SYMBOLS}."):
+    if name.startswith((f"{OF_SYMBOLS}.", f"{OF_BARRIERS}.")):
         return "%"
     last = name.rsplit(".", 1)[-1]
     for stat in (stat for group in catalogue().values() for stat in group):
@@ -117,7 +120,7 @@ def check_name(where: str, name: str, measure: str = "run", drawn: bool = False)
         if name not in OF_SEARCH:
             raise WiretimeError(f"{where}: no search yields it: {unknown('metric', name, OF_SEARCH)}")
         return
-    if name.startswith(f"{OF_SYMBOLS}."):
+    if name.startswith((f"{OF_SYMBOLS}.", f"{OF_BARRIERS}.")):
         return
     plain = re.sub(r"\.\d+(?=\.)", "", name)
     names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths()), *(OF_HOST if drawn else ())]
@@ -141,13 +144,19 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def symbols(entries: Sequence[Entry]) -> Iterator[tuple[str, float]]:
-    """Yield the metrics of a profile: what symbols took of the cycles of all programs and libraries."""
+    """Yield the metrics of a profile: what symbols and their barriers took of the cycles of programs and libraries."""
     ours = [e for e in entries if e.file != KERNEL_FILE]
     whole = sum(e.cycles for e in ours)
     for e in ours:
         share = _share(e.cycles, whole)
         if share is not None and share >= LEAST_PERCENT:
             yield f"{OF_SYMBOLS}.{e.file}.{e.symbol}", share
+    barriers: dict[str, int] = defaultdict(int)
+    for e in ours:
+        for c in e.code:
+            if c.barrier:
+                barriers[f"{OF_BARRIERS}.{e.file}.{e.symbol}.{c.text}"] += c.cycles
+    yield from ((name, 100 * cycles / whole) for name, cycles in barriers.items() if whole)
 
 
 def of_run(result: Report, entries: Sequence[Entry] = ()) -> Row:

@@ -6,12 +6,13 @@
 //! - `access`: loads, stores, devices; `forwarding`: which stores of the queue loads find; `dependences`: which loads wait for older
 //!   stores.
 //! - `timing`, `ports`, `entries`: units, issue, queues; `branch`: prediction; `tlb`: address translation.
-//! - `stall`: where cycles go; `stages`: when each instruction was where.
+//! - `stall`: where cycles go; `stages`: when each instruction was where; `charges`: what each cost.
 //! - `standing`: where a core stands, and turns of a loop that need not be taken.
 
 mod access;
 mod ahead;
 mod branch;
+mod charges;
 mod dependences;
 mod dispatch;
 mod entries;
@@ -31,6 +32,7 @@ mod tlb;
 mod uop;
 
 pub use access::{DeviceAccess, MemEvent, MemKind};
+pub use charges::Charges;
 pub use pipeline::{BlockRef, Core, CoreStats};
 pub use stages::{StageTrace, Stages};
 pub use stall::StallStats;

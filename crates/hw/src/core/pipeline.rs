@@ -10,6 +10,7 @@
 use super::access::{DeviceAccess, MemEvent};
 use super::ahead::Ahead;
 use super::branch::Predictor;
+use super::charges::Charges;
 use super::dependences::Dependences;
 use super::entries::Entries;
 use super::forwarding::Forwarding;
@@ -139,6 +140,8 @@ pub struct Core {
     pub(super) stats: CoreStats,
     /// Stages of every instruction, while they are wanted.
     pub stages: Option<Box<StageTrace>>,
+    /// Cycles by instruction, while they are wanted.
+    charges: Option<Box<Charges>>,
 }
 
 /// Classes, rounded up so that masking an index makes it safe.
@@ -233,6 +236,7 @@ impl Core {
             stalls: Stalls::default(),
             stats: CoreStats::default(),
             stages: None,
+            charges: None,
         }
     }
 
@@ -287,6 +291,9 @@ impl Core {
         if cycle > now {
             self.idle += cycle - now;
             self.dispatch = Position::of(cycle);
+            if let Some(charges) = &mut self.charges {
+                charges.asleep(cycle);
+            }
             // Asleep, nothing is predicted.
             self.ahead.restart(cycle);
         }
@@ -333,7 +340,7 @@ impl Core {
         if from > 0 {
             accesses = behind(accesses, from);
         }
-        match (self.in_order, self.stages.is_some()) {
+        match (self.in_order, self.stages.is_some() || self.charges.is_some()) {
             (true, false) => self.time::<true, false>(block, from, to, accesses, next, memory, walker),
             (false, false) => self.time::<false, false>(block, from, to, accesses, next, memory, walker),
             (true, true) => self.time::<true, true>(block, from, to, accesses, next, memory, walker),
@@ -539,6 +546,15 @@ impl Core {
         if let Some(stages) = &mut self.stages {
             stages.note(Stages { pc, fetch, dispatch, issue, complete, commit });
         }
+        if let Some(charges) = &mut self.charges {
+            charges.note(pc, commit);
+        }
+    }
+
+    /// What instructions are charged, from the first time on that somebody asks.
+    pub fn charges(&mut self) -> &mut Charges {
+        let now = self.last_commit().max(self.cycle());
+        self.charges.get_or_insert_with(|| Box::new(Charges::since(now)))
     }
 
     /// The position of a commit behind another one.

@@ -54,6 +54,49 @@ fn causes_add_up_and_the_rest_is_dispatch_at_full_width() {
     }
 }
 
+/// Each cycle is charged to one instruction and sleep to none; the load whose line is far pays; nothing is later for it.
+#[test]
+fn instructions_are_charged_all_cycles() {
+    for text in
+        [include_str!("../../../../platforms/ampere-altra.toml"), include_str!("../../../../platforms/in-order.toml")]
+    {
+        let p: Platform = toml::from_str(text).expect("a platform");
+        let ops = block(9, true);
+        let quick: Vec<Quick> = Quick::block(&ops);
+        let block = BlockRef { paddr: 0x4000_0000, vaddr: 0x40_0000, quick: &quick, ops: &ops };
+        let run = |charged: bool, lines: u64, sleeps: bool| {
+            let (mut core, mut memory) = (Core::new(&p, 0), MemorySystem::new(&p, 2));
+            let mut by = [0u64; 9];
+            if charged {
+                core.charges();
+            }
+            for turn in 0..TURNS {
+                let paddr = 0x8000_0000 + turn * 7919 % lines * 64;
+                let access = MemEvent { paddr, vaddr: paddr, value: 0, index: 0, kind: MemKind::Load, size: 8 };
+                core.run(block, 0, 9, &[access], Some(block.paddr), &mut memory, &mut Flat);
+                if sleeps && turn % 100 == 0 {
+                    core.idle_until(core.now() + wiretime_base::Ps::from_us(1));
+                }
+                if charged {
+                    let of = core.charges().take().map(|(pc, cycles)| ((pc - block.paddr) / 4, cycles.0));
+                    of.for_each(|(i, cycles)| by[i as usize] += cycles);
+                }
+            }
+            (core.now(), core.stats().cycles, by)
+        };
+        for (lines, sleeps) in [(1 << 18, false), (1, true)] {
+            let (now, cycles, by) = run(true, lines, sleeps);
+            let (then, same, _) = run(false, lines, sleeps);
+            assert_eq!((now, cycles), (then, same));
+            let sum = by.iter().sum::<u64>();
+            // A core's cycles end where it falls asleep; what is in flight commits later, and is charged.
+            let in_flight = if sleeps { TURNS / 100 * 128 } else { cycles / 1000 };
+            assert!((cycles - cycles / 1000..=cycles + in_flight).contains(&sum), "{sum} of {cycles}");
+            assert!(sleeps || by[0] * 2 > sum, "{by:?}");
+        }
+    }
+}
+
 /// Cycles a block of so many groups of four instructions, each block ending in a branch to the next, of which there are `blocks`.
 fn turn(text: &str, ahead: u32, groups: u64, blocks: u64) -> f64 {
     let mut p: Platform = toml::from_str(text).expect("a platform");

@@ -3,7 +3,7 @@
 //! - `nics`: places and interrupts of NICs.
 //! - `hidden`: accesses that QEMU's callbacks do not show.
 //! - `addresses`: the guest's page tables, for the TLB models.
-//! - `processor`: processor time by kind. `profile`: cycles by block.
+//! - `processor`: processor time by kind. `profile`: cycles by instruction.
 //! - `window`: what is decided between windows.
 
 mod addresses;
@@ -16,7 +16,7 @@ mod window;
 pub use addresses::{locate, read_translation, Addresses};
 pub use hidden::Translations;
 pub use processor::{look, CoreTime};
-pub use profile::Profile;
+pub use profile::{Charged, Profile};
 pub use window::{at_exit, leave_process, window_tick};
 
 use crate::control::Config;
@@ -63,7 +63,7 @@ pub struct Run {
     /// Processor time by kind, by vCPU, and how it is found.
     pub times: Vec<Times>,
     pub core_times: Vec<CoreTime>,
-    /// Cycles by block, where a profile is wanted.
+    /// Cycles by instruction, where a profile is wanted.
     pub profile: Profile,
     /// Turns of loops that repeat are taken at once.
     repeats: bool,
@@ -147,13 +147,15 @@ impl Run {
         }
         let reference = BlockRef { paddr: block.paddr, vaddr: v.vaddr, quick: &block.quick, ops: &block.ops };
         let mut tables = addresses::Tables { addresses: &v.addresses, ram: self.ram };
-        let (before, from) = (core.cycle(), v.local);
+        let from = v.local;
+        let profile = self.experiment.settings.profile;
+        if profile {
+            core.charges();
+        }
         self.machine.execute(index, (reference, v.timed..upto), &v.accesses, next, &mut tables, from);
-        let core = &self.machine.cores[index];
-        if self.experiment.profiling() {
-            block.cycles.set(block.cycles.get() + (core.cycle() - before));
-            block.executed.set(block.executed.get() + count);
-            block.profiled_at.set(v.vaddr);
+        let core = &mut self.machine.cores[index];
+        if profile {
+            profile::charge(block, core.charges(), self.experiment.profiling().then_some(v.vaddr));
         }
         v.local = core.now();
         v.timed_local = v.local;
