@@ -423,6 +423,26 @@ def test_a_run_is_compared_with_a_machine(tmp_path: Path) -> None:
         compare.read([tmp_path / "odd"])
 
 
+def test_a_log_of_several_ports_is_added_up(tmp_path: Path) -> None:
+    """As testpmd prints it: what forwarding did, then each port's statistics twice."""
+    ports = ((0, 1000, 5), (1, 3000, 7))
+    rule, log = "#" * 76, tmp_path / "testpmd.log"
+    said = [f"  --- Forward statistics for port {n}  ---\n  RX-packets: {r}  RX-dropped: {d}  RX-total: {r + d}"
+            for n, r, d in ports]  # fmt: skip
+    said += ["  +++ Accumulated forward statistics for all ports+++\n  RX-packets: 4000  RX-dropped: 12\n  " + "+" * 76]
+    shown = [f"  ## NIC statistics for port {n}  ##\n  RX-packets: {r}  RX-missed: {d}  RX-bytes: 1\n  {rule}\n"
+             for n, r, d in ports]  # fmt: skip
+    extended = [f"###### NIC extended statistics for port {n}\nrx_good_packets: {r}\nrx_missed_errors: {d}"
+                for n, r, d in ports]  # fmt: skip
+    log.write_text("\n".join([*said, *shown]))
+    assert compare.read([log]).counts == {"rx_packets": 4000, "rx_missed_errors": 12}
+    log.write_text("\n".join([*said, *shown, *extended]))
+    assert compare.read([log]).counts == {"rx_packets": 4000, "rx_missed_errors": 12, "rx_good_packets": 4000}
+    # What the card did not send says nothing of what it did not receive.
+    log.write_text("\n".join([*said, "tx_dropped: 0"]))
+    assert compare.read([log]).counts == {"rx_packets": 4000, "rx_dropped": 12, "tx_dropped": 0}
+
+
 def test_applications_are_listed() -> None:
     done = wiretime("apps")
     assert done.returncode == 0 and all(name in done.stdout for name in apps.APPS)

@@ -176,7 +176,10 @@ def test_the_wire_reads_back_in_wireshark(tmp_path: Path) -> None:
     fields = ("frame.packet_flags_direction", "frame.interface_name", "frame.comment", "ip.checksum.status")
     rows = tshark(out / "wire.pcapng", *fields, "udp.checksum.status", "frame.len", "udp.srcport")
     assert f"Number of packets:   {len(rows)}" in about
-    assert {(row[3], row[4]) for row in rows} == {("1", "1")}, "every checksum is good"
+    # But for what the guest's kernel says by itself (MLD), which has none.
+    assert {(row[3], row[4]) for row in rows if row[6]} == {("1", "1")}, "every checksum is good"
+    assert sum(not row[6] for row in rows) < 5
+    rows = [row for row in rows if row[6]]
     went_in = [row for row in rows if row[0] == INBOUND and row[1] == "port0"]
     dropped = Counter(row[2].split(",")[0] for row in rows if row[1] == "port0-dropped")
     c = r["cohort"]
@@ -250,6 +253,8 @@ def test_a_trace_is_played_by_its_clock(tmp_path: Path) -> None:
     back = [f for f in seen if f[2][:6] == bytes([2, 0, 0, 0, 0, 1])]
     assert [f[2][6:] for f in there] == [data[6:] for _, data in packets]
     assert {f[2][:6] for f in there} == {bytes(mac_of(GUEST_HOST))}
+    # The last packet that found out whether the program runs may still be on its way back.
+    back = back[-400:]
     assert [f[2][12:] for f in back] == [data[12:] for _, data in packets], "forwarded in order, MAC addresses swapped"
     apart = [b[1] - a[1] for a, b in pairwise(there)]
     assert apart == [2 * distances[i % 4] for i in range(399)], "at half the speed"

@@ -138,7 +138,7 @@ def test_ports_of_a_card_share_its_slot_and_two_cards_do_not() -> None:
         assert len(r["configuration"]["platform"]["link"]) == 2
     assert cards["loss_percent"] == 0
     # As one port alone gets in such a slot.
-    assert 44 < card["forwarded_gbps"] < 50 and card["cohort"]["dma_drop"] > 0.2 * card["cohort"]["offered"]
+    assert 48 < card["forwarded_gbps"] < 55 and card["cohort"]["dma_drop"] > 0.2 * card["cohort"]["offered"]
     assert card["cohort"]["core_drop"] == 0
     # Both directions of one link are taken; of two, each for its own port. Ports count what is theirs.
     busy = [card["statistics"]["ports"][i]["io"]["upstream_busy_ps"] / card["statistics"]["time_ps"] for i in range(2)]

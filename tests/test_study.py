@@ -28,7 +28,7 @@ import wiretime as wt
 from conftest import WIRETIME, wiretime
 from rich.console import Console
 from rich.table import Table
-from wiretime import advise, api, paths, platforms, runs, search
+from wiretime import advise, api, paths, platforms, runs, search, statistics
 from wiretime.cli import app
 from wiretime.errors import WiretimeError
 from wiretime.profile import Entry, Line
@@ -678,3 +678,22 @@ def test_a_profile_is_shares_of_symbols_in_a_row() -> None:
         metrics.check_name("here", name)
         assert metrics.unit(name) == "%"
     assert dict(metrics.symbols([])) == {}
+
+
+def test_a_search_by_the_api_takes_one_size_or_several() -> None:
+    for options in ({"packet_size": "imix"}, {"packet_size": 300, "packet_sizes": [64]}):
+        with pytest.raises(WiretimeError, match="packet_size"):
+            wt.msb("testpmd", **options)
+
+
+def test_packets_of_iperf3_are_its_payload_whichever_way() -> None:
+    """What goes back is acknowledgements: fewer by far, and none over UDP."""
+    counted = {"transmit": {"frames": 900}, "receive": {"delivered": 12}, "time_ps": 10**6}
+    result: Any = {"statistics": counted, "app": {"role": "answers"}, "iperf": {"gbps": 9.5, "received_gbps": None}}
+    assert statistics.packets(result) == 900
+    assert statistics._head(result) == {("payload sent", "Gb/s"): 9.5}
+    del result["iperf"]
+    assert statistics.packets(result) == 12
+    result |= {"loss_percent": 1.5}
+    result["app"]["role"] = "consumes"
+    assert statistics._head(result) == {("taken", "Mpps"): 12.0, ("loss", "%"): 1.5}

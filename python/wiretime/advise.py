@@ -95,7 +95,7 @@ def advise(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Advice:
     """Measure and compute; ``threshold`` is the loss in percent that counts as sustained."""
-    app = apps.find(request.app, request.own)
+    app = apps.find(request.app, request.own, request.dpdk)
     if not any(option.startswith("--burst") for option, _ in app.options):
         with_burst = [a.name for a in apps.APPS.values() if any(o.startswith("--burst") for o, _ in a.options)]
         raise WiretimeError(
@@ -110,7 +110,9 @@ def advise(
     platform = runs.machine(request)
     size = load.sizes(request.packet_size)
     bits = load.rate("--rate", rate, platform["link"][0], load.mean(size))
-    packets_ns = float(Fraction(bits) / 8 / load.mean(size) / 10**9)
+    # The rate is each port's.
+    ports = platforms.ports(platform)
+    packets_ns = ports * float(Fraction(bits) / 8 / load.mean(size) / 10**9)
     fixed = settings_of(request)
     cores = apps.Setup(platform, request.queues, 64, {}).workers
     card = platforms.interfaces(platform)[0]
@@ -132,7 +134,7 @@ def advise(
     unlimited = [n for n, result in found.items() if result and _lost(result) < 1]
     if unlimited:
         warnings.append(f"bursts of {', '.join(map(str, unlimited))}: the line was the limit, T(n) is less than that")
-    warnings += _cache_warning(platform, [n for n, _ in rings], request.queues)
+    warnings += _cache_warning(platform, [n for n, _ in rings], request.queues * ports)
     return Advice(bursts, rings, packets_ns, cores, threshold, warnings)
 
 

@@ -126,6 +126,13 @@ def msb(
 
     Usual sizes are 64, 128, 256, 512, 1024 and 1518; requests to a store have lengths of their own, and count as 64.
     """
+    if "packet_size" in options:
+        if packet_sizes is not None:
+            raise WiretimeError("packet_size and packet_sizes: one of them")
+        size = options.pop("packet_size")
+        if not isinstance(size, int):
+            raise WiretimeError(f"packet_size {size!r}: a search takes a number, or packet_sizes several")
+        packet_sizes = [size]
     request = _request(app, on, options)
     sizes = searches.sizes_of(request, packet_sizes)
     found = searches.msb(request, sizes, searches.share(loss), searches.silent)

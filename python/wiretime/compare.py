@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,37 @@ def _event(text: str) -> str:
     return (rest.partition("/")[0].partition(",")[0] if slash else unit).partition(":")[0].lower()
 
 
+# What testpmd says of all ports when forwarding ends, and of one at a time when asked.
+ALL_PORTS = r"Accumulated forward statistics for all ports(.*?)\+{30}"
+ONE_PORT = r"^.*NIC (?:extended )?statistics for port ([0-9]+).*$"
+
+
+def _driver(text: str) -> Iterator[tuple[str, int]]:
+    """Yield a driver's counters, a line each; RX-missed is what testpmd calls one of them."""
+    for name, value in re.findall(r"^\s*([A-Za-z0-9_.\[\]-]+):\s+([0-9]+)\s*$", text, re.MULTILINE):
+        yield name.lower().replace("-", "_"), int(value)
+    for value in re.findall(r"\bRX-missed: ([0-9]+)", text):
+        yield "rx_missed_errors", int(value)
+
+
+def _own(text: str) -> Iterator[tuple[str, int]]:
+    for name, value in re.findall(r"\b(RX-packets|TX-packets|TX-dropped|RX-dropped): ([0-9]+)", text):
+        yield name.lower().replace("-", "_"), int(value)
+
+
+def _by_port(text: str, counters: Callable[[str], Iterable[tuple[str, int]]]) -> Mapping[str, int]:
+    """Return counters, of all ports together where each is told of by itself; of one what is said last."""
+    before, *told = re.split(ONE_PORT, text, flags=re.MULTILINE)
+    ports: dict[str, dict[str, int]] = defaultdict(dict)
+    for port, body in zip(told[::2], told[1::2], strict=True):
+        # Behind its counters a rule ends them; what comes then is not the port's.
+        ports[port].update(counters(re.split(r"^\s*[#+-]{20,}", body.lstrip("\n"), maxsplit=1, flags=re.MULTILINE)[0]))
+    of_ports: Counter[str] = Counter()
+    for found in ports.values():
+        of_ports.update(found)
+    return {**dict(counters(before)), **of_ports}
+
+
 def read(paths: Sequence[Path]) -> Measured:
     """Read files of a real machine: ``perf stat -j``, ``ethtool -S``, testpmd's statistics."""
     measured = Measured()
@@ -116,14 +147,18 @@ def read(paths: Sequence[Path]) -> Measured:
             raise WiretimeError(f"{path}: {reason}") from None
         if _perf(path, text, measured):
             continue
-        counts = re.findall(r"^\s*([A-Za-z0-9_.\[\]-]+):\s+([0-9]+)\s*$", text, re.MULTILINE)
-        own = re.findall(r"\b(RX-packets|TX-packets|TX-dropped|RX-dropped): ([0-9]+)", text)
+        counts, own = _by_port(text, _driver), _by_port(text, _own)
+        if forwarded := re.findall(ALL_PORTS, text, re.DOTALL):
+            own = dict(_own(forwarded[-1]))
         if not counts and not own:
             raise WiretimeError(f"{path}: holds no counters of `perf stat -j`, `ethtool -S` or testpmd")
-        # Of a file what is said last: totals come behind their parts.
-        driver.update({name.lower().replace("-", "_"): int(value) for name, value in counts})
-        program.update({name.lower().replace("-", "_"): int(value) for name, value in own})
-    measured.counts |= {**program, **driver}
+        driver.update(counts)
+        program.update(own)
+    measured.counts |= driver
+    if any(_not_received(name, measured) for name in driver):
+        # What the NIC says it dropped the program says as well.
+        program.pop("rx_dropped", None)
+    measured.counts |= {name: n for name, n in program.items() if name not in driver}
     return measured
 
 

@@ -439,7 +439,7 @@ def changes(result: Report, settings: Mapping[str, Any]) -> list[Change]:
         suggest(0.8, "twice as many packets in flight in the NIC", more_in_flight)
     # Of a user's program it is not known whether it has such an option; the kernel's drivers have none.
     app = apps.APPS.get(name)
-    if takes and app and not app.kernel:
+    if takes and app and app.ring and not app.kernel:
         arguments = words("--app-args", str(settings.get("app_args", "")))
         ring = int(settings.get(app.ring, Setup(p, 1, 0, {}, arguments).ring(app.ring)))
         for size, times in ((4 * ring, "four times"), (ring // 4, "a quarter of")):

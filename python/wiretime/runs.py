@@ -125,12 +125,17 @@ class Checked(NamedTuple):
 
 
 def _refuse_rate(r: Request, platform: Mapping[str, Any]) -> None:
-    """Refuse a rate where the NIC makes its own packets."""
-    if r.rate is not None and platforms.generates(platform):
-        raise WiretimeError(
-            "--rate, or a search for one: the NIC's own generator sends whenever descriptors are posted; "
-            "--set nic.qdma.user_logic=wire gives it an Ethernet port (and --set link.rate=100Gbps a line)"
-        )
+    """Refuse what says when packets come, where the NIC makes its own."""
+    if not platforms.generates(platform):
+        return
+    usual = Request()
+    for name in ("rate", "arrivals", "clients", "speed"):
+        if getattr(r, name) != getattr(usual, name):
+            what = "--rate, or a search for one" if name == "rate" else option_of(name)
+            raise WiretimeError(
+                f"{what}: the NIC's own generator sends whenever descriptors are posted; "
+                "--set nic.qdma.user_logic=wire gives it an Ethernet port (and --set link.rate=100Gbps a line)"
+            )
 
 
 def _model(r: Request, app: apps.App, platform: Mapping[str, Any], longest: int) -> software.Model | None:
@@ -370,7 +375,8 @@ def _modelled(r: Request, c: Checked, progress: vm.Progress | None, options: dic
     )
     outcome = machine.run(progress, **options)
     done = _result(c, None, outcome, Took(began, 0.0, "none"))
-    done.result["warnings"] = [*software.warnings(c.model, c.platform), *done.result["warnings"]]
+    beyond = software.beyond(c.model, software.of(c.app.name, c.platform, r.model), c.longest)
+    done.result["warnings"] = [*software.warnings(c.model, c.platform), *beyond, *done.result["warnings"]]
     return done
 
 

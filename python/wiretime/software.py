@@ -155,6 +155,8 @@ WHOLE: Mapping[str, Callable[[int], int]] = {
     "82599": lambda room: room // 1024 * 1024,
     "8254x": lambda room: min(1 << room.bit_length() - 1, 16384),
 }
+# What of a core acts where software is a model.
+ACTING = ("core.frequency", "core.store_queue_entries")
 # The part that a program has in a run.
 ROLES = {"forward": FORWARDS, "receive": CONSUMES, "send": SENDS}
 
@@ -210,6 +212,9 @@ def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]
         said.append(f"software: the costs of {model['name']} are of forwarding, its parts those of it")
     measured, here = model["platform"], platform["name"]
     if not measured:
+        # Costs written by hand are of no core; of the one that is simulated few values act.
+        if unused := [key for key in changed(platform) if key not in ACTING]:
+            said.append(f"software: {', '.join(unused[:3])} has no part in a core that is modelled by costs alone")
         return said
     if measured != here:
         said.append(f"software: {model['name']} was measured on {measured}; the core here is {here}'s")
@@ -217,6 +222,22 @@ def warnings(model: Mapping[str, Any], platform: Mapping[str, Any]) -> list[str]
         keys = ", ".join(differs[:3]) + (" and others" if len(differs) > 3 else "")
         said.append(f"software: {model['name']} was measured on another core: {keys}")
     return said
+
+
+def beyond(model: Mapping[str, Any], measured: Mapping[str, Any], longest: int) -> list[str]:
+    """Return a warning where arguments or packets go beyond what a model was measured with."""
+    if not measured["platform"]:
+        return []
+    keys = ("burst", "receive_ring", "transmit_ring")
+    other = [f"{key} {model['policy'][key]}" for key in keys if model["policy"][key] > measured["policy"][key]]
+    touched = any(model["touches"][key] != measured["touches"][key] for key in ("payload", "writes_header"))
+    if touched and model["policy"]["program"] == "forward":
+        other.append("work on packets that is not its own (its cost is)")
+    if longest > STANDARD_FRAME:
+        other.append(f"frames of {longest} B")
+    if not other:
+        return []
+    return [f"software: beyond what {model['name']} was measured with: {', '.join(other)}"]
 
 
 def changed(platform: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from rich.table import Table
 import wiretime._native as _native
 from wiretime import packets as nic
 from wiretime import platforms, schemas
-from wiretime.apps.model import SENDS
+from wiretime.apps.model import CONSUMES, SENDS
 from wiretime.counters import numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
@@ -108,13 +108,19 @@ def counters(result: Report) -> Iterator[Counter]:
         if one_port and place.startswith("ports.*.") and "queues" not in place:
             continue  # the sum over ports is the same
         for label, values in _places(statistics, place.split(".")):
-            for s in group:
+            # What a counter that came later would have been, an earlier version does not say.
+            for s in (s for s in group if s.name in values):
                 yield Counter(f"{label}.{s.name}", label, s.name, values[s.name], s.unit, s.meaning, s.gauge)
 
 
 def packets(result: Report) -> int:
-    """Return the packets that the program worked on in the measurement: the host was given them, or it sent them."""
+    """Return the packets that the program worked on in the measurement: the host was given them, or it sent them.
+
+    Of iperf3 whichever way the payload goes: what goes back is fewer.
+    """
     s = of(result)
+    if "iperf" in result:
+        return max(s["transmit"]["frames"], s["receive"]["delivered"])
     sends = result["app"]["role"] == SENDS
     found: int = s["transmit"]["frames"] if sends else s["receive"]["delivered"]
     return found
@@ -301,6 +307,24 @@ class Difference:
     counters: Sequence[Moved]
 
 
+def _head(result: Report) -> Mapping[tuple[str, str], float]:
+    """Return what a run is about, by name and unit: what it forwards, takes, sends, or carries of iperf3's payload."""
+    whole: Mapping[str, Any] = {**result}
+    if sent := whole.get("iperf"):
+        found = {("payload sent", "Gb/s"): sent["gbps"], ("payload received", "Gb/s"): sent["received_gbps"]}
+        return {key: value for key, value in found.items() if value is not None}
+    us = of(result)["time_ps"] / 1e6
+    role = whole["app"]["role"]
+    if role in (CONSUMES, SENDS):
+        name = "sent" if role == SENDS else "taken"
+        return {(name, "Mpps"): packets(result) / us, ("loss", "%"): whole["loss_percent"]}
+    return {
+        ("forwarded", "Gb/s"): whole["forwarded_gbps"],
+        ("forwarded", "Mpps"): whole["forwarded_mpps"],
+        ("loss", "%"): whole["loss_percent"],
+    }
+
+
 def compared(a: Report, b: Report, most: int = 25) -> Difference:
     """Return what moved between two runs; of the counters the ``most`` that moved most."""
     x, y = _per_packet(a), _per_packet(b)
@@ -318,15 +342,9 @@ def compared(a: Report, b: Report, most: int = 25) -> Difference:
             continue
         by = math.log((after + LEAST / 10) / (before + LEAST / 10))
         moved.append((abs(by), Moved(k, before, after, counter.unit, counter.meaning)))
-    whole: list[Mapping[str, Any]] = [{**a}, {**b}]
-    head = [
-        Moved(name, whole[0][key], whole[1][key], unit)
-        for name, key, unit in (
-            ("forwarded", "forwarded_gbps", "Gb/s"),
-            ("forwarded", "forwarded_mpps", "Mpps"),
-            ("loss", "loss_percent", "%"),
-        )
-    ]
+    whole = [_head(a), _head(b)]
+    head = [Moved(name, whole[0][name, unit], whole[1][name, unit], unit) for name, unit in whole[0]]
+    head = [m for m, key in zip(head, whole[0], strict=True) if key in whole[1]]
     times = a["latency_ns"], b["latency_ns"]
     if all(times):
         was, now = (numbers(t) for t in times if t)

@@ -102,7 +102,7 @@ pub struct Touches {
     /// The same, that are read to give a buffer back.
     #[schemars(range(min = 0, max = 2), extend("unit" = "lines"))]
     pub released_lines: u32,
-    /// Packets of a group: as work on one begins, first lines of the next are prefetched. 0: none are; a whole burst and more: as
+    /// Packets of a group: as work on one begins, first lines of the next are prefetched. 0: none are; 4096: as
     /// packets are received.
     #[schemars(range(min = 0, max = 4096), extend("unit" = "packets"))]
     pub prefetch_ahead: u32,
@@ -292,11 +292,14 @@ fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), Invalid> 
     Ok(())
 }
 
+/// Packets ahead that stand for prefetching by the driver, whatever the program does.
+pub const AT_RECEPTION: u32 = 4096;
+
 impl CostModel {
     /// Whether packets are prefetched as they are received.
     #[must_use]
     pub fn prefetches_received(&self) -> bool {
-        self.touches.prefetch_ahead >= self.policy.burst
+        self.touches.prefetch_ahead == AT_RECEPTION
     }
 
     /// How it programs a QDMA.
@@ -350,7 +353,7 @@ impl CostModel {
             ("policy.straight", p.straight, 0, 4096),
             ("policy.buffer", p.buffer, 64, 16384),
             ("touches.window", self.touches.window, 0, 10_000),
-            ("touches.prefetch_ahead", self.touches.prefetch_ahead, 0, 4096),
+            ("touches.prefetch_ahead", self.touches.prefetch_ahead, 0, AT_RECEPTION),
             ("touches.received_lines", self.touches.received_lines, 0, 2),
             ("touches.posted_lines", self.touches.posted_lines, 0, 2),
             ("touches.released_lines", self.touches.released_lines, 0, 2),

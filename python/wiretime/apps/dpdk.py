@@ -146,6 +146,8 @@ L3FWD_POWER = App(
     # Of Intel's NICs a program gets interrupts of queues by VFIO only, which this kernel has behind an IOMMU only.
     interfaces=MLX5,
     queues=True,
+    # Of a thousand descriptors, and no option of its command line.
+    ring="",
     stop="signal",
     rate="1Mbps",
 )

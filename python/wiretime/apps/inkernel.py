@@ -111,6 +111,7 @@ ROUTE = _forwarder(
     stresses="interrupts, NAPI, socket buffers, the look-up of a route, queueing disciplines",
     line=_route,
     routes_between_ports=True,
+    copies=True,
 )
 
 IN_KERNEL = (XDP, ROUTE)

@@ -139,8 +139,8 @@ class Setup:
 
     def ring(self, option: str) -> int:
         """Return the descriptors of a ring, as the user asks for them."""
-        asked = value_of(self.extra, option) or ""
-        return int(asked) if re.fullmatch(r"[0-9]{1,6}", asked) else RING
+        asked = value_of(self.extra, option) if option else None
+        return int(asked) if asked and re.fullmatch(r"[0-9]{1,6}", asked) else RING
 
     @property
     def mbufs(self) -> int:
@@ -175,6 +175,8 @@ class App:
     traffic: str = "udp"
     start_at: str = "receiver-ready"
     kernel: bool = False
+    # What it forwards leaves from other buffers than it came in.
+    copies: bool = False
     # Its program is that of a Debian package of its name, unchanged: another build of it may run instead.
     packaged: bool = False
     queues: bool = False

@@ -149,7 +149,7 @@ def latencies(runs: Runs) -> Options:
             for i, ((ns, _), n) in enumerate(zip(histogram, counts, strict=True))
             if i % every == 0 or i + 1 == len(counts)
         ]
-        series.append({"name": name, "type": "line", "step": "start", "showSymbol": False, "data": curve})
+        series.append({"name": name, "type": "line", "step": "end", "showSymbol": False, "data": curve})
     return _chart(
         "latency: % of the packets that took at most so long",
         {"type": "log" if _wide(series) else "value", "name": "ns", "scale": True},

@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import ui
 
 from wiretime import explain, report
-from wiretime.lab import charts, form, work
+from wiretime.lab import charts, work
 from wiretime.models import Report
 from wiretime.study import metrics
 from wiretime.study.folder import PLAN
@@ -169,7 +169,7 @@ class Details:
 
     def _all(self, experiment: work.Experiment) -> None:
         study = experiment.study
-        names = form.METRICS[study.plan.study.measure]
+        names = study.plan.metrics
         axes = list(study.plan.axes)
         done = any(p.task.finished for p in experiment.points)
         if done:

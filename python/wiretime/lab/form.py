@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wiretime import apps, load, platforms, runs, software
+from wiretime.apps.model import CONSUMES
 from wiretime.errors import WiretimeError
 from wiretime.request import Request
 from wiretime.search.boot import searched
@@ -17,10 +18,10 @@ from wiretime.study.point import size_of_search
 # What a plan names after the choice of the same meaning.
 SIZES = "packet_size"
 RUN, SEARCH = "run", "msb"
-METRICS: Mapping[str, Sequence[str]] = {
-    RUN: ("forwarded_gbps", "forwarded_mpps", "loss_percent", "latency_mean_ns", "latency_p99_ns"),
-    SEARCH: ("msb_gbps", "msb_mpps", "msb_loss_percent", "lossy_from_gbps"),
-}
+SEARCHED = ("msb_gbps", "msb_mpps", "msb_loss_percent", "lossy_from_gbps")
+FORWARDED = ("forwarded_gbps", "forwarded_mpps", "loss_percent", "latency_mean_ns", "latency_p99_ns")
+TAKEN = ("taken_mpps", "loss_percent", "ipc")
+CARRIED = ("iperf_received_gbps", "iperf_gbps", "ipc")
 # Of applications whose traffic is no generator's, whose requests have lengths of their own: one size, that of nothing.
 ONE_SIZE = {RUN: 256, SEARCH: load.LENGTH_MIN}
 POINTS_MAX = 200
@@ -88,6 +89,16 @@ def options(app: str) -> dict[str, str]:
     return found
 
 
+def figures(app: str, measure: str) -> Sequence[str]:
+    """Return the metrics of an application's experiments, the first of them drawn: what it is there for."""
+    if measure == SEARCH:
+        return SEARCHED
+    found = apps.get(app)
+    if found.traffic == "iperf":
+        return CARRIED
+    return TAKEN if found.role([]) == CONSUMES else FORWARDED
+
+
 def takes_rate(form: Form) -> bool:
     """Return whether a load is picked: a search finds it, and so does iperf3."""
     return form.measure == RUN and apps.get(form.app).traffic != "iperf"
@@ -136,11 +147,9 @@ def plan(form: Form, name: str) -> Plan:
     study: dict[str, Any] = {"name": name, "measure": form.measure}
     study |= {"loss": form.loss} if form.measure == SEARCH else {}
     colour = next((key for key in axes if key != SIZES), "")
-    plots = [
-        {"title": metric.replace("_", " "), "x": SIZES, "y": metric, "colour": colour}
-        for metric in METRICS[form.measure][:3]
-    ]
-    table = {"study": study, "fixed": fixed, "axes": axes, "metrics": list(METRICS[form.measure]), "plots": plots}
+    names = figures(form.app, form.measure)
+    plots = [{"title": metric.replace("_", " "), "x": SIZES, "y": metric, "colour": colour} for metric in names[:3]]
+    table = {"study": study, "fixed": fixed, "axes": axes, "metrics": list(names), "plots": plots}
     return plans.parse(table, "lab")
 
 

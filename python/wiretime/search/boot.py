@@ -26,6 +26,8 @@ PERIODS, LONGEST_PERIODIC_PS = 10, 200 * 10**9
 # A fresh program takes its buffers in order of address, which caches and prefetchers like; one that has run for a while
 # does not, and is some 5 % slower. Small bursts of random lengths get it there soonest.
 AGEING, AGEING_RATE = "10ms", 5e9
+# What leaves as a copy counts as thrown away until then: for so long it is waited for.
+COPIES_PS = 500 * 10**6
 # What finds out whether the program runs; any link carries it.
 WAKING, WAKING_SHARE = "0.1%", 0.001
 
@@ -37,7 +39,7 @@ def waking(request: runs.Request) -> runs.Checked:
 
 def searched(request: runs.Request) -> runs.Checked:
     """Return a search's request, checked as :func:`waking` does, and that nothing in it is what the search finds."""
-    if apps.find(request.app, request.own).traffic == "iperf":
+    if apps.find(request.app, request.own, request.dpdk).traffic == "iperf":
         raise WiretimeError(f"{request.app} finds its rate by itself: `wiretime run {request.app}`")
     usual = runs.Request()
     for name in (*OF_ONE_LOAD, "iperf"):
@@ -65,7 +67,7 @@ def sizes_of(request: runs.Request, asked: Sequence[int] | None, usual: Sequence
 
     Requests to a store have lengths of their own, and count as the shortest frames, as the engine counts them.
     """
-    if apps.find(request.app, request.own).traffic != "memcached":
+    if apps.find(request.app, request.own, request.dpdk).traffic != "memcached":
         return list(usual if asked is None else asked)
     if asked is not None and set(asked) != {load.LENGTH_MIN}:
         raise WiretimeError(f"packet size: not with {request.app}, whose requests have lengths of their own")
@@ -162,6 +164,8 @@ def in_one_boot(request: runs.Request, sizes: Sequence[int], steps: Steps) -> No
         warm_up, duration, follow = (_native.parse_duration(asked[name]) for name in ("warm_up", "duration", "follow"))
         # What an earlier trial has sent arrives for as long as the wire takes; and so late come the last answers.
         settles, follow = wire if warm_up else 0, follow + 2 * wire if follow else 0
+        if checked.app.copies:
+            follow = max(follow, COPIES_PS)
         if "arrivals" not in asked and not asked.get("packets"):
             period = period_ps(base["arrivals"], port, asked["size"], _native.parse_rate(asked["rate"]))
             warm_up, duration = in_periods(period, warm_up, duration) if period else (warm_up, duration)

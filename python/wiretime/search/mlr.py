@@ -23,7 +23,7 @@ from MLRsearch import (
 from wiretime.errors import WiretimeError
 from wiretime.search.maximum import FIRST_US
 from wiretime.search.ratios import Goal, Ratios
-from wiretime.search.trials import Asked, Length, Tell, Trial, ask, clamped
+from wiretime.search.trials import SHORTEST_US, Asked, Length, Tell, Trial, ask
 
 # Relative width of the final bracket; a goal's trials: the first ones, the last ones, their sum (in whole trials).
 WIDTH, INITIAL, FINAL, SUM = 0.005, 0.25, 1.0, 5.0
@@ -80,7 +80,7 @@ def find(
     """Ask for the trials that the search wants for one packet size."""
     trials: list[Trial] = []
     overload = yield from ask(tell, size, highest, FIRST_US)
-    second_us = clamped(trial_length.microseconds(size, overload.forwarded))
+    second_us = trial_length.microseconds(size, overload.forwarded)
     bits = size * 8
     config = Config()
     config.goals = [_goal(ratio) for ratio in goals.values()]
@@ -96,7 +96,7 @@ def find(
     try:
         while (asked := measurer.asked.get()) is not None:
             seconds, packets = asked
-            microseconds = clamped(second_us * seconds)
+            microseconds = max(second_us * seconds, SHORTEST_US)
             rate = min(int(packets * bits), int(highest))
             trial = yield from ask(tell, size, rate, microseconds, settle_us=second_us * INITIAL / 2)
             trials.append(trial)

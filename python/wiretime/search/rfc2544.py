@@ -14,7 +14,7 @@ from wiretime import runs
 from wiretime.apps.model import CONSUMES
 from wiretime.search.boot import for_each_size
 from wiretime.search.maximum import Found, find
-from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, clamped, drain, full, waiting
+from wiretime.search.trials import CLASSES, FEW, Asked, Length, Tell, Trial, ask, drain, full, waiting
 
 # Frame loss is measured at these shares of the line, until two in a row lose nothing (section 26.3).
 LOSS_STEPS = tuple(i / 10 for i in range(10, 0, -1))
@@ -92,7 +92,7 @@ def recovery(
     loses any.
     """
     asked = {"size": size, "idle": "0ns", "follow": "0ns"}
-    microseconds = int(clamped(trial_length.microseconds(size, overload)))
+    microseconds = int(trial_length.microseconds(size, overload))
     for _ in range(FILLING_MAX):
         if full((yield {**asked, "rate": f"{int(overload)}bps", "warm_up": "0ns", "duration": f"{microseconds}us"})):
             break

@@ -72,8 +72,9 @@ class Length:
     factor: float = 1.0
 
     def microseconds(self, size: int, rate: float) -> float:
-        """Return how long so many turnovers of the rings take at a rate."""
-        return self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
+        """Return how long so many turnovers of the rings take at a rate, as far as a trial may last."""
+        microseconds = self.factor * MEASURE * self.packets * size * 8 / max(rate, 1.0) * 1e6
+        return min(max(microseconds, SHORTEST_US), LONGEST_US * max(1.0, self.factor))
 
 
 def full(result: dict[str, Any]) -> bool:
@@ -170,11 +171,6 @@ def read(size: int, rate: float, result: dict[str, Any], own_length: bool = Fals
     return Trial(size, rate, forwarded, packets, loss, concluded, classes, latency, counts, sent_length, mixed, ports)
 
 
-def clamped(microseconds: float) -> float:
-    """Return a length that a trial can have."""
-    return min(max(microseconds, SHORTEST_US), LONGEST_US)
-
-
 def drain(size: int, rate: float) -> Steps:
     """Offer hardly anything of a rate until what earlier loads have left in rings and FIFOs is gone."""
     for _ in range(DRAINS_MAX):
@@ -202,7 +198,7 @@ def ask(
     idle: str = "0ns",
 ) -> Asking:
     """Ask for a trial of a constant rate and read it; again while it forwards an earlier load, unless that may be."""
-    measure = clamped(microseconds)
+    measure = max(microseconds, SHORTEST_US)
     settle = measure * SETTLE / MEASURE if settle_us is None else settle_us
     before, same = 0.0, 0
     for _ in range(WAITS_MAX):

@@ -404,7 +404,8 @@ def occupancy(plot: Plot, study: Study, tasks: Sequence[Task]) -> Drawn:
         if result is None:
             continue
         found = result["occupancy"]
-        rows = found["ports"][0] if found["ports"] else []
+        # Of all ports together.
+        rows = [[sum(column) for column in zip(*row, strict=True)] for row in zip(*found["ports"], strict=True)]
         if not rows:
             continue
         us = [k * found["interval_ns"] / 1000 for k in range(len(rows))]
@@ -438,7 +439,11 @@ def _changes(plot: Plot, study: Study, tasks: Sequence[Task]) -> Data:
     for axis, values in study.plan.axes.items():
         if len(values) < 2 or plot.x not in ("", axis) or axis == plot.facet:
             continue
+        first = values[0].get("label") if isinstance(values[0], Mapping) else values[0]
         places = list(dict.fromkeys(t.point.place[axis] for t in tasks))
+        if first not in places:
+            continue
+        places.sort(key=lambda place: place != first)
 
         def others(t: Task, axis: str = axis) -> tuple[Any, ...]:
             return tuple(v for a, v in t.point.place.items() if a != axis)

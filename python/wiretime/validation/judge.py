@@ -178,7 +178,8 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
             what = "" if kind == "trend" else " that are no numbers"
             said.append(f"{name}, {kind}: {sum(agree)} of {len(agree)}{what} agree")
     # What is calibrated shows nothing new, and what is compared again has been counted.
-    ranged = [v for v in verdicts if v.span and v.error is not None and v.claim.kind in ("like for like", "proxy")]
+    shown = [v for v in verdicts if v.span and v.error is not None and v.claim.kind in ("like for like", "proxy")]
+    ranged = [v for v in shown if v.claim.scale != "points" or _counts(v)]
     if ranged:
         allowed = sum(v.allowed for v in ranged)
         said.append(f"published within what the estimates allow: {allowed} of {_many(ranged, 'value')}")

@@ -1,6 +1,7 @@
 //! A plain I/O bus: a clock, a width, a header for each line; gem5's kind of path to a device.
 //!
-//! Transfers go in cache lines. Left out: arbitration between devices, retries.
+//! Transfers go in cache lines. Left out: arbitration between devices, retries. As in gem5, a read does not wait until the writes
+//! before it are visible.
 
 use super::{cut, Host, IoStats};
 use crate::memory::LINE;

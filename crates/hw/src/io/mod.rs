@@ -1,11 +1,12 @@
 //! The way between root complex and NIC: a PCIe link or a plain bus, with an IOMMU before memory.
 //!
 //! - `pcie`: TLPs, credits, tags; `bus`: gem5's kind of I/O bus.
-//! - `iommu`: translation of device addresses, timing only.
+//! - `order`: what keeps its order. `iommu`: translation of device addresses, timing only.
 //! - `probe`: latency and throughput of a platform's DMA.
 
 mod bus;
 mod iommu;
+mod order;
 mod pcie;
 pub mod probe;
 
@@ -14,9 +15,10 @@ use crate::params::{CardSlot, IoPath, Platform};
 use crate::requester::DmaRequester;
 use bus::Bus;
 use iommu::Iommu;
+use order::InOrder;
 use pcie::Pcie;
 use std::ops::Range;
-use wiretime_base::{stats, Ps, Sorted};
+use wiretime_base::{stats, Ps};
 
 stats! {
     /// What crossed the path.
@@ -89,9 +91,8 @@ enum Path {
 pub struct Io {
     path: Path,
     iommu: Iommu,
-    /// Posted writes stay in order: none arrives before an earlier one, whatever gap its packet has found. Of cores that
-    /// run ahead of each other, by when they were accepted: accepted and arrived.
-    registers: Sorted<(Ps, Ps)>,
+    /// Of cores that run ahead of each other, by when their writes were accepted.
+    registers: InOrder,
     /// Of each of its ports, from this device number on.
     stats: Vec<IoStats>,
     first: u16,
@@ -108,7 +109,7 @@ impl Io {
         Self {
             path,
             iommu: Iommu::new(&p.iommu),
-            registers: Sorted::default(),
+            registers: InOrder::default(),
             stats: vec![IoStats::default(); devices.len().max(1)],
             first: devices.start,
         }
@@ -188,19 +189,14 @@ impl Io {
             Path::Bus(b) => b.register_write(t, stats),
         };
         self.charge(device, before);
-        let at = self.registers.count(|&(accepted, _)| accepted <= t);
-        let arrives = arrives.max(at.checked_sub(1).map_or(Ps::ZERO, |before| self.registers[before].1));
-        self.registers.insert(at, (t, arrives));
-        // Nor does one that was accepted in between arrive before it.
-        for later in &mut self.registers[at + 1..] {
-            later.1 = later.1.max(arrives);
-        }
+        let arrives = arrives.max(self.registers.before(t));
+        self.registers.note(t, arrives);
         arrives
     }
 
     /// Nobody asks for a time before `t` any more.
     pub fn reached(&mut self, t: Ps) {
-        self.registers.forget(|rest| rest.get(1).is_some_and(|next| next.0 <= t));
+        self.registers.reached(t);
         self.iommu.reached(t);
         match &mut self.path {
             Path::Pcie(p) => p.reached(t),

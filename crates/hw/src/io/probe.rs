@@ -21,7 +21,7 @@ pub enum Access {
 }
 
 /// The device.
-pub(super) const PROBE: DmaRequester =
+pub(crate) const PROBE: DmaRequester =
     DmaRequester { device: 0, purpose: Purpose { side: Side::Receive, queue: 0, moves: Moves::Payload } };
 
 /// Where the device's accesses go: a window, of which it takes places as large as an access.

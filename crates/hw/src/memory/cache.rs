@@ -93,7 +93,8 @@ const TOPS: u64 = 0x8080_8080_8080_8080;
 /// A line's mark, never 0: among the ways of a set it nearly always tells it from others.
 #[inline]
 fn mark(line: u64) -> u8 {
-    spread(line, u8::BITS) as u8 | 1
+    // Where sets are hashed the first bits of the product are the set's.
+    spread(line, 40) as u8 | 1
 }
 
 /// What using the way of a leaf does to its set's tree: the bits on the path to it turn away, others stay. A set bit points
@@ -258,15 +259,14 @@ impl<T: Time> Cache<T> {
     }
 
     /// When an access at `t` finds the data of a line: whoever comes before the access that has brought it waits no longer than
-    /// that did.
+    /// that did, and has brought it from then on.
     #[inline]
-    pub fn ready(&self, at: usize, t: T) -> T {
-        let line = &self.lines[at];
-        if line.ready <= t {
-            line.ready
-        } else {
-            line.ready.min(t.later(line.took))
+    pub fn ready(&mut self, at: usize, t: T) -> T {
+        let line = &mut self.lines[at];
+        if line.ready > t {
+            line.ready = line.ready.min(t.later(line.took));
         }
+        line.ready
     }
     #[inline]
     pub fn level(&self, at: usize) -> Level {
@@ -375,7 +375,8 @@ mod tests {
             c.insert(line, (Cycles::ZERO, Cycles(n as u64)), Level::Llc, 0, 0);
         }
         for (n, &line) in alike.iter().enumerate() {
-            assert_eq!(c.find(line).map(|at| c.ready(at, Cycles(n as u64))), Some(Cycles(n as u64)));
+            let at = c.find(line).expect("a line");
+            assert_eq!(c.ready(at, Cycles(n as u64)), Cycles(n as u64));
         }
         assert_eq!((c.remove(alike[7]), c.find(alike[7])), (Some(0), None));
         assert!(c.find(alike[8]).is_some());
@@ -392,10 +393,13 @@ mod tests {
         let (asked, there) = (Cycles(1000), Cycles(1200));
         c.insert(1, (asked, there), Level::Dram, 0, 0);
         let at = c.find(1).expect("a line");
-        for (t, ready) in [(10, 210), (999, 1199), (1000, 1200), (1100, 1200)] {
+        // Each that comes before the others has brought the line for them.
+        for (t, ready) in [(1100, 1200), (1000, 1200), (999, 1199), (10, 210), (150, 210)] {
             assert_eq!(c.ready(at, Cycles(t)), Cycles(ready));
         }
-        assert!(c.ready(at, Cycles(1201)) <= Cycles(1201));
+        for later in [300, 600, 1201] {
+            assert!(c.ready(at, Cycles(later)) <= Cycles(later));
+        }
         c.insert(2, (asked, Cycles(100_000)), Level::Dram, 0, 0);
         let at = c.find(2).expect("a line");
         assert_eq!(c.ready(at, asked), Cycles(100_000), "however long it took");

@@ -44,6 +44,10 @@ impl Contention {
         if self.moved.len() > MOST {
             self.moved.clear();
         }
+        if self.lines.len() > MOST {
+            // Whom nobody has looked at for so long nobody fights for.
+            self.lines.retain(|_, l| l.window + u64::from(PATIENCE) >= window);
+        }
         if self.moved.insert(line, window).is_some_and(|last| window <= last + 1) {
             let n = self.cores;
             self.lines.entry(line).or_insert_with(|| Line {

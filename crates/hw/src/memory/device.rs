@@ -5,6 +5,7 @@
 
 use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::crossbar::Entry;
+use super::shared::Copies;
 use super::{lines, Level, MemorySystem};
 use crate::params::{Beyond, DeviceReads};
 use crate::requester::{DmaRequester, Requester};
@@ -87,27 +88,31 @@ impl MemorySystem {
         true
     }
 
-    /// Whether a core has the line for a device that reads it.
-    fn core_supplies(&mut self, line: u64, t: Ps) -> bool {
-        match self.shared.device_reads {
-            DeviceReads::Share => {
-                let copies = self.take_from_others(DEVICE, line, false, t);
-                self.shared.supplied(copies)
-            }
-            DeviceReads::Snapshot => self.others(DEVICE, line) != 0,
+    /// What cores have of a line for a device that reads it.
+    fn asked_of_cores(&mut self, line: u64, t: Ps) -> Copies {
+        if self.shared.device_reads == DeviceReads::Share {
+            return self.take_from_others(DEVICE, line, false, t);
         }
+        let (mut rest, at) = (self.others(DEVICE, line), self.clock.cycle_at_or_after(t));
+        let (mut dirty, mut there) = (false, None);
+        let any = rest != 0;
+        while rest != 0 {
+            let p = &mut self.private[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
+            dirty |= p.is_dirty(line);
+            there = there.into_iter().chain(p.there(line, at)).min();
+        }
+        Copies { any, dirty, there: self.waited_for(there, at) }
     }
 
-    /// Whether a core has written a line since the LLC has it: never where that is exclusive of all of a core's.
-    fn core_has_newer(&mut self, line: u64, t: Ps) -> bool {
+    /// When the copy that a core has written since the LLC has a line is there: never where that is exclusive of all of a core's.
+    fn newer_in_core(&mut self, line: u64, t: Ps) -> Option<Ps> {
         // An L2 that is not inclusive passes on what its L1D may still write.
         if self.shared.exclusive() && self.l2_inclusive || self.others(DEVICE, line) == 0 {
-            return false;
+            return None;
         }
-        match self.shared.device_reads {
-            DeviceReads::Share => self.take_from_others(DEVICE, line, false, t).dirty,
-            DeviceReads::Snapshot => self.private.iter().any(|p| p.is_dirty(line)),
-        }
+        let copies = self.asked_of_cores(line, t);
+        copies.dirty.then_some(copies.there)
     }
 
     /// A device reads `length` bytes at `address`, its request arriving at `t`; returns when the last is there.
@@ -122,16 +127,19 @@ impl MemorySystem {
             if let Some(at) = self.shared.llc.touch(line) {
                 self.shared.stats.dma_read_hits += 1;
                 let (mut arrives, state) = (looked.max(self.shared.llc.ready(at, at_bank)), self.shared.llc.state(at));
-                if self.core_has_newer(line, t) {
-                    arrives += self.shared.snoop_latency;
+                if let Some(there) = self.newer_in_core(line, t) {
+                    arrives = (arrives + self.shared.snoop_latency).max(there);
                 }
                 done = done.max(arrives);
                 if by_llc && self.shared.taken_along(state, self.others(DEVICE, line) != 0) {
                     self.shared.crossbar.device_returns(arrives);
                 }
-            } else if self.core_supplies(line, t) {
+                continue;
+            }
+            let copies = self.asked_of_cores(line, t);
+            if self.shared.supplied(copies) {
                 self.shared.stats.dma_read_hits += 1;
-                done = done.max(looked + self.shared.snoop_latency);
+                done = done.max((looked + self.shared.snoop_latency).max(copies.there));
             } else {
                 let missed = at_bank + self.device_latency(line, by_llc);
                 done = done.max(self.shared.dram.read(line, missed, Requester::Device(by)));

@@ -14,7 +14,7 @@ use super::{Level, MemorySystem};
 use crate::params::{DeviceReads, Inclusion, Platform};
 use crate::requester::{CoreAccess, Requester};
 use rustc_hash::FxHashMap;
-use wiretime_base::{stats, Calendar, Ps, Return, Window};
+use wiretime_base::{stats, Calendar, Cycles, Ps, Return, Window};
 
 stats! {
     /// What is shared.
@@ -208,6 +208,8 @@ pub(super) struct Copies {
     pub any: bool,
     /// One of them was newer than memory.
     pub dirty: bool,
+    /// When the first of them had the data: nobody gets them before.
+    pub there: Ps,
 }
 
 impl MemorySystem {
@@ -222,7 +224,7 @@ impl MemorySystem {
         if let Some(at) = s.llc.touch(line) {
             let (arrives, old) = ((t + s.latency(i, line)).max(s.llc.ready(at, t)), s.llc.state(at));
             s.llc.set_state(at, old & !DMA);
-            let Copies { any: shared, dirty } = self.take_from_others(i, line, write, t);
+            let Copies { any: shared, dirty, there } = self.take_from_others(i, line, write, t);
             let mut state = if shared && !write || who == CoreAccess::Fetch { 0 } else { EXCLUSIVE };
             if !shared && who != CoreAccess::Fetch {
                 match self.shared.inclusion {
@@ -244,7 +246,9 @@ impl MemorySystem {
             // Where a core has written since, the LLC's copy is old.
             self.private[i].stats.snoop_hits += u64::from(dirty);
             let snoop = if dirty || shared && write { self.shared.snoop_latency } else { Ps::ZERO };
-            return (arrives + snoop, if dirty { Level::Snoop } else { Level::Llc }, state);
+            let arrives = arrives + snoop;
+            let arrives = if dirty { arrives.max(there) } else { arrives };
+            return (arrives, if dirty { Level::Snoop } else { Level::Llc }, state);
         }
         *self.shared.counter(who, true) += 1;
         self.objects.missed(line, who == CoreAccess::Fetch, true);
@@ -252,7 +256,8 @@ impl MemorySystem {
         if self.shared.supplied(copies) {
             self.private[i].stats.snoop_hits += 1;
             let state = if write { EXCLUSIVE | DIRTY } else { 0 };
-            return (t + self.shared.latency(i, line) + self.shared.snoop_latency, Level::Snoop, state);
+            let arrives = t + self.shared.latency(i, line) + self.shared.snoop_latency;
+            return (arrives.max(copies.there), Level::Snoop, state);
         }
         let s = &mut self.shared;
         let looked = t + s.latency(i, line);
@@ -273,23 +278,24 @@ impl MemorySystem {
         let comes = dirty != 0 || self.shared.inclusion == Inclusion::Exclusive;
         self.shared.crossbar.enter(if comes { Entry::Line } else { Entry::Request }, t);
         self.shared.booked = true;
-        self.llc_keep(line, dirty, comes, t);
+        self.llc_keep(line, dirty, comes, (t, t));
     }
 
-    /// A line of a core that is here from now on, in any case or only if it is already.
-    fn llc_keep(&mut self, line: u64, dirty: u8, always: bool, t: Ps) {
+    /// A line of a core that is here from now on, in any case or only if it is already; asked of the core at a time, and there at
+    /// another.
+    fn llc_keep(&mut self, line: u64, dirty: u8, always: bool, (t, there): (Ps, Ps)) {
         if let Some(at) = self.shared.llc.touch(line) {
             let old = self.shared.llc.state(at);
             self.shared.llc.set_state(at, old & !DMA | dirty);
         } else if always {
-            self.llc_insert(line, (t, t), Level::Llc, dirty, 0, t);
+            self.llc_insert(line, (t, there), Level::Llc, dirty, 0, t);
         }
     }
 
     /// A core overwrites a whole line at `t`: what the LLC has of it is old, and stays only where cores have nothing beside.
     pub(super) fn llc_overwritten(&mut self, line: u64, t: Ps) {
         if self.shared.inclusion == Inclusion::Inclusive {
-            self.llc_keep(line, 0, true, t);
+            self.llc_keep(line, 0, true, (t, t));
         } else {
             self.shared.drop_line(line);
         }
@@ -340,10 +346,13 @@ impl MemorySystem {
     pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> Copies {
         let others = self.others(i, line);
         let mut rest = others;
-        let mut dirty = 0;
+        let (mut dirty, mut there) = (0, None);
+        let at = self.clock.cycle_at_or_after(t);
         while rest != 0 {
             let other = rest.trailing_zeros() as usize;
             rest &= rest - 1;
+            let of_this = self.private[other].there(line, at);
+            there = there.into_iter().chain(of_this).min();
             if remove {
                 dirty |= self.private[other].give_up(line).unwrap_or(0) & DIRTY;
                 self.shared.left(other, line);
@@ -361,16 +370,22 @@ impl MemorySystem {
                 self.shared.drop_line(line);
             }
         }
+        let there = self.waited_for(there, at);
         if dirty != 0 && !remove {
-            // A dirty line is shared after its data has gone to the LLC's care.
-            if self.shared.inclusion == Inclusion::MostlyExclusive {
-                // There the owner goes on to owe it: nothing moves but the answer.
-                self.llc_keep(line, DIRTY, true, t);
-            } else {
-                self.llc_take_victim(line, DIRTY, t);
+            // A dirty line is shared after its data has gone to the LLC's care. Where the LLC is mostly exclusive the owner goes on
+            // to owe it: nothing moves but the answer.
+            if self.shared.inclusion != Inclusion::MostlyExclusive {
+                self.shared.crossbar.enter(Entry::Line, t);
+                self.shared.booked = true;
             }
+            self.llc_keep(line, DIRTY, true, (t, there.max(t)));
         }
-        Copies { any: others != 0, dirty: dirty != 0 }
+        Copies { any: others != 0, dirty: dirty != 0, there }
+    }
+
+    /// The time of what comes later than somebody asks for it.
+    pub(super) fn waited_for(&self, there: Option<Cycles>, asked: Cycles) -> Ps {
+        there.filter(|&there| there > asked).map_or(Ps::ZERO, |there| self.clock.at(there))
     }
 }
 

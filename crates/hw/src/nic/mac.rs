@@ -69,11 +69,6 @@ impl Mac {
         self.cable.frame(packet)
     }
 
-    /// A frame that has arrived goes no further.
-    pub fn refused(&mut self, packet: &Packet) {
-        self.cable.refused(packet);
-    }
-
     /// When the last bit of a packet arrives that leaves the other end then.
     pub(super) fn arrival(&self, departed: Ps, length: u32) -> Ps {
         departed.saturating_add(self.line.time_of(length.into()) + self.latency)

@@ -66,8 +66,8 @@ pub struct Pcie {
     /// A data-link packet: acknowledgement or credit update.
     #[schemars(range(min = 0, max = 64), extend("unit" = "B"))]
     pub dllp_size: u32,
-    /// Bytes received for which one acknowledgement and one credit update are sent.
-    #[schemars(range(min = 16, max = 65_536), extend("unit" = "B"))]
+    /// Symbol times (a byte of each lane) after which an acknowledgement, and a credit update, are sent.
+    #[schemars(range(min = 1, max = 65_536), extend("unit" = "symbol times"))]
     pub dllp_interval: u32,
     /// Share of the rate that skip ordered sets and periodic data-link packets take, whatever the traffic.
     #[schemars(range(min = 0, max = 50), extend("unit" = "%"))]

@@ -230,7 +230,8 @@ impl Cable {
 
     /// Which packet leaves next: the load's or an answer.
     fn decide(&mut self) {
-        if self.knocks.under_way.is_none() {
+        // What a card pulls has no time of its own.
+        if self.knocks.under_way.is_none() && !self.pulled {
             if let Some((t, client)) = self.pace.turn() {
                 self.wanted = if self.remaining == 0 { Ps::MAX } else { t };
                 self.draft.packet.flow = client;
@@ -430,13 +431,14 @@ impl Cable {
         }
     }
 
-    /// A packet that has just arrived goes no further.
+    /// A packet that has arrived goes no further.
     pub fn refused(&mut self, packet: &Packet) {
         if packet.kind == Kind::Built {
             return;
         }
-        // The last one, but for those that an earlier load has sent behind it.
-        if let Some(at) = self.held.iter().rposition(|h| h.0 == packet.id) {
+        // One that has just arrived is the last, but for those that an earlier load has sent behind it; of a FIFO it is the first.
+        let first = self.held.front().is_some_and(|h| h.0 == packet.id).then_some(0);
+        if let Some(at) = first.or_else(|| self.held.iter().rposition(|h| h.0 == packet.id)) {
             self.spare.extend(self.held.remove(at).map(|h| h.1));
         }
     }

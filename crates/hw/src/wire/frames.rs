@@ -105,6 +105,8 @@ fn source(flow: u32, vary: Vary) -> ([u8; 3], u16) {
 pub struct Datagram<'a> {
     pub destination: [u8; 6],
     pub flow: u32,
+    /// What tells it apart.
+    pub vary: Vary,
     pub port: u16,
     pub payload: &'a [u8],
 }
@@ -123,12 +125,12 @@ pub fn datagram(f: &mut Vec<u8>, d: &Datagram) {
     f.extend_from_slice(&[0, 0]);
     f.extend_from_slice(d.payload);
     f.resize(f.len().max(60), 0);
-    readdress(f, d.flow);
+    readdress(f, d.flow, d.vary);
 }
 
 /// Gives a datagram to another flow, checksums included.
-pub fn readdress(f: &mut [u8], flow: u32) {
-    let (address, port) = source(flow, Vary::Ports);
+pub fn readdress(f: &mut [u8], flow: u32, vary: Vary) {
+    let (address, port) = source(flow, vary);
     f[27..30].copy_from_slice(&address);
     f[34..36].copy_from_slice(&port.to_be_bytes());
     f[24..26].fill(0);

@@ -130,6 +130,7 @@ struct Request {
 
 /// The clients of a generator.
 pub struct StoreClients {
+    vary: Vary,
     spec: StoreLoad,
     seed: u64,
     key_lengths: Vec<u16>,
@@ -189,13 +190,14 @@ impl StoreClients {
     ///
     /// # Errors
     /// Where what they shall do cannot be.
-    pub fn new(spec: &StoreLoad, seed: u64) -> Result<Self, Invalid> {
+    pub fn new(spec: &StoreLoad, seed: u64, vary: Vary) -> Result<Self, Invalid> {
         spec.check()?;
         let (low, high) = spec.key_length;
         let mut lengths = picker(high - low + 1, spec.length_skew, seed ^ KEY_SEED)?;
         Ok(Self {
             spec: *spec,
             seed,
+            vary,
             key_lengths: (0..spec.keys).map(|_| (low + lengths.next()) as u16).collect(),
             values: Some(picker(spec.value_length.1 - spec.value_length.0 + 1, spec.length_skew, seed)?),
             popularity: picker(spec.keys, spec.key_skew, seed ^ POPULARITY_SEED)?,
@@ -300,14 +302,14 @@ impl StoreClients {
             self.key(key, &mut text);
         }
         text.extend_from_slice(b"\r\n");
-        datagram(frame, &Datagram { destination, flow, port: self.spec.port, payload: &text });
+        datagram(frame, &Datagram { destination, flow, vary: self.vary, port: self.spec.port, payload: &text });
         self.text = text;
         self.made = Some((key, version));
     }
 
     /// The request that was made is another client's.
     pub fn give_to(&self, flow: u32, frame: &mut [u8]) {
-        readdress(frame, flow);
+        readdress(frame, flow, self.vary);
     }
 
     /// The request that was made leaves at `t`, as this frame.
@@ -480,7 +482,7 @@ mod tests {
     #[test]
     fn every_value_comes_back() {
         for cut in [1400, 13] {
-            let mut c = StoreClients::new(&SPEC, 1).unwrap();
+            let mut c = StoreClients::new(&SPEC, 1, Vary::Ports).unwrap();
             let mut store = FxHashMap::default();
             for n in 0..5000 {
                 let request = ask(&mut c, n);
@@ -501,7 +503,7 @@ mod tests {
     /// However soon all keys have been sent: what is not acknowledged within 5 ms is sent again, twice at most.
     #[test]
     fn sets_that_are_lost_are_repeated() {
-        let mut c = StoreClients::new(&SPEC, 1).unwrap();
+        let mut c = StoreClients::new(&SPEC, 1, Vary::Ports).unwrap();
         let mut store = FxHashMap::default();
         let mut tries: FxHashMap<Vec<u8>, Vec<u64>> = FxHashMap::default();
         // Of a load that only asks for keys: the first set of each is lost, all of the first key.
@@ -530,7 +532,7 @@ mod tests {
 
     #[test]
     fn wrong_answers_are_found() {
-        let mut c = StoreClients::new(&SPEC, 1).unwrap();
+        let mut c = StoreClients::new(&SPEC, 1, Vary::Ports).unwrap();
         let mut store = FxHashMap::default();
         let (mut wrong, mut missed) = (0, 0);
         for n in 0..2000 {
@@ -556,7 +558,7 @@ mod tests {
     /// An old value after its successor was acknowledged is wrong; while both are under way, either is right.
     #[test]
     fn overlapping_sets_are_told_from_lost_ones() {
-        let mut c = StoreClients::new(&StoreLoad { keys: 1, get_percent: 0, ..SPEC }, 1).unwrap();
+        let mut c = StoreClients::new(&StoreLoad { keys: 1, get_percent: 0, ..SPEC }, 1, Vary::Ports).unwrap();
         let mut store = FxHashMap::default();
         let first = ask(&mut c, 0);
         let stored = answers(&first, &mut store, 1400);
@@ -576,7 +578,7 @@ mod tests {
 
     #[test]
     fn lengths_are_zipf() {
-        let mut c = StoreClients::new(&StoreLoad { keys: 20_000, ..SPEC }, 3).unwrap();
+        let mut c = StoreClients::new(&StoreLoad { keys: 20_000, ..SPEC }, 3, Vary::Ports).unwrap();
         let weights: Vec<f64> = (1..=91).map(|k| f64::from(k).powf(-0.5)).collect();
         let sum: f64 = weights.iter().sum();
         let expected: f64 = weights.iter().enumerate().map(|(i, w)| (i + 10) as f64 * w / sum).sum();
@@ -597,7 +599,7 @@ mod tests {
         let refused = |change: fn(&mut StoreLoad)| {
             let mut s = SPEC;
             change(&mut s);
-            StoreClients::new(&s, 1).err().unwrap().to_string()
+            StoreClients::new(&s, 1, Vary::Ports).err().unwrap().to_string()
         };
         assert!(refused(|s| s.keys = 0).contains("keys is 0"));
         assert!(refused(|s| s.key_length = (7, 100)).contains("key_length is 7 to 100 B"));

@@ -276,3 +276,23 @@ fn a_completion_ring_interrupts() {
     b.doorbell(0, 2, 1);
     assert_eq!(b.passes(Ps::from_us(10)), [7]);
 }
+
+/// A doorbell of completions that says how far software has read changes moderation only where the context lets it.
+#[test]
+fn a_bare_index_leaves_moderation_alone() {
+    for (full_update, told) in [(0, true), (1 << 1, false)] {
+        let mut b = Bench::new();
+        let (descriptors, completions) = (RINGS, RINGS + 0x400);
+        let words = completions >> 6;
+        let status = [1 | 1 << 2 | 1 << 27, words as u32, 1 << 26, 1 << 28, full_update, 0, 0, 0];
+        b.context(COMPLETION, 0, status);
+        b.context(PREFETCH, 0, [1 << 27, 1 << 13, 0, 0, 0, 0, 0, 0]);
+        b.context(TO_HOST, 0, [0, 1, descriptors as u32, 0, 0, 0, 0, 0]);
+        (0..ENTRIES).for_each(|i| b.put(descriptors + 8 * i, &(DATA + 2048 * i).to_le_bytes()));
+        b.doorbell(0, 3, 0);
+        b.doorbell(0, 2, ENTRIES as u32 - 2);
+        b.port.start_traffic(b.now, &mut b.books);
+        b.passes(Ps::from_us(5));
+        assert_eq!(b.word(completions + 16 * ENTRIES) & 0xffff > 0, told, "full_upd {full_update}");
+    }
+}

@@ -26,7 +26,7 @@ fn rings(arena: Arena) -> [u64; 3] {
 /// Buffers that a packet may take (PG302, C2H stream engine).
 const BUFFERS_MOST: u32 = 31;
 
-/// Entries of a ring that hold nothing: one tells full from empty, and one less than the others is posted.
+/// Entries of the ring to the host that hold nothing: one tells full from empty, and one less than the others is posted.
 const UNUSED: u32 = 2;
 
 /// Programs the device: tables, engines, contexts of queues.
@@ -45,11 +45,10 @@ pub fn set_up(
         return Err(Invalid::new("policy.buffer", model.policy.buffer, why));
     }
     let ring = model.policy.receive_ring.min(model.policy.transmit_ring);
-    if longest.div_ceil(model.policy.buffer) > ring - UNUSED {
-        let why = format!(
-            "a packet of {longest} B takes more than the {} buffers that a ring of {ring} holds",
-            ring - UNUSED
-        );
+    // Fewer than are posted together may be held back.
+    let held = ring.saturating_sub(UNUSED + model.policy.refill.saturating_sub(1));
+    if longest.div_ceil(model.policy.buffer) > held {
+        let why = format!("a packet of {longest} B takes more than the {held} buffers that a ring of {ring} holds");
         return Err(Invalid::new("policy.buffer", model.policy.buffer, why));
     }
     let mut nics = host.nics.borrow_mut();
@@ -218,7 +217,7 @@ impl PollDriver for Pair {
     }
 
     fn end_receive(&mut self, w: &mut Work<'_>, packets: u32) {
-        if packets > 0 {
+        if packets > 0 && self.taken >= w.model.policy.refill {
             // What there is no buffer for is posted later.
             self.taken -= self.fill(w, self.taken, true);
         }
@@ -242,7 +241,7 @@ impl PollDriver for Pair {
     }
 
     fn send(&mut self, w: &mut Work<'_>, packet: &[Buffer]) -> bool {
-        if self.sent.len() + packet.len() > (self.entries[1] - UNUSED) as usize {
+        if self.sent.len() + packet.len() > (self.entries[1] - 1) as usize {
             return false;
         }
         w.cpu.spend(w.model.cycles.send);

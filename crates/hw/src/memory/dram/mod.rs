@@ -263,7 +263,7 @@ impl Dram {
         } += 1;
         let latency = self.p.controller_latency.ps();
         let place = self.place(line);
-        if self.channels[place.channel].writes.holds(line, t) {
+        if self.channels[place.channel].writes.answers(line, t) {
             self.stats.reads_forwarded += 1;
             return t + latency;
         }

@@ -351,6 +351,11 @@ fn while_one_bank_is_written_others_are_read() {
     assert!(aside <= idle + turns, "{aside:?} against {idle:?}");
     let same = read(&mut d, u64::from(n + 1) * step, t + cycle);
     assert!(same > u64::from(n - 2) * cycle, "{same:?} for {n} rows of {cycle:?}");
+    // What waits to be written is answered without the bank until it is.
+    let last = u64::from(n - 1) * step;
+    assert_eq!((read(&mut d, last, t + cycle), d.stats.reads_forwarded), (p.controller_latency.ps(), 1));
+    read(&mut d, last, t + u64::from(2 * n) * cycle);
+    assert_eq!(d.stats.reads_forwarded, 1);
 }
 
 use proptest::prelude::*;

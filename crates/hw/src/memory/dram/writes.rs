@@ -16,6 +16,11 @@ impl Sent {
     fn waits(&self, t: Ps) -> bool {
         self.since <= t && t < self.until
     }
+
+    /// Whether the controller still has its data at `t`: until it is written.
+    fn answers(&self, t: Ps) -> bool {
+        self.since <= t && t < self.until.max(self.column)
+    }
 }
 
 /// Bits of the lines' marks: several times as many as a queue holds.
@@ -30,18 +35,27 @@ pub struct WriteQueue {
     /// Those that have been sent at a time that somebody may still ask for.
     sent: Vec<Sent>,
     last_sent: Ps,
+    /// When the last of them is written.
+    last_written: Ps,
     /// The last time at which anything was written or sent.
     latest: Ps,
     marks: Marks<MARKS>,
 }
 
 impl WriteQueue {
-    /// Whether a write of `line` waits at `t`.
+    /// Whether a write of `line` waits in the queue at `t`.
     #[inline]
-    pub fn holds(&self, line: u64, t: Ps) -> bool {
+    fn holds(&self, line: u64, t: Ps) -> bool {
+        self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
+            || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t))
+    }
+
+    /// Whether a read of `line` at `t` is answered from here: its write waits, or has been sent and its turn has not come.
+    #[inline]
+    pub fn answers(&self, line: u64, t: Ps) -> bool {
         self.marks.may_have(line)
             && (self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
-                || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t)))
+                || t < self.last_written && self.sent.iter().any(|w| w.line == line && w.answers(t)))
     }
 
     /// Whether a write of `line` at `t` needs no entry of its own: one waits, or one that comes later waits from now on.
@@ -108,12 +122,14 @@ impl WriteQueue {
         self.lines.truncate(kept);
         self.since.truncate(kept);
         self.last_sent = self.last_sent.max(t);
+        self.last_written = self.last_written.max(t);
         self.latest = self.latest.max(t);
     }
 
     /// The command of a sent write comes at `column`.
     pub fn booked(&mut self, index: usize, column: Ps) {
         self.sent[index].column = column;
+        self.last_written = self.last_written.max(column);
     }
 
     #[cfg(test)]
@@ -125,7 +141,7 @@ impl WriteQueue {
     pub fn reached(&mut self, t: Ps) {
         let marks = &mut self.marks;
         self.sent.retain(|w| {
-            let kept = w.until > t;
+            let kept = w.until.max(w.column) > t;
             if !kept {
                 marks.remove(w.line);
             }

@@ -138,6 +138,18 @@ impl Prefetcher {
             best.fetched(line, ready);
         }
     }
+
+    fn present(&mut self, line: u64, there: Cycles) {
+        if let Kind::BestOffset(best) = &mut self.kind {
+            best.fetched(line, there);
+        }
+    }
+
+    fn refused(&mut self, line: u64) {
+        if let Kind::Stream(streams) = &mut self.kind {
+            streams.refused(line);
+        }
+    }
 }
 
 /// All prefetchers of a cache.
@@ -168,6 +180,18 @@ impl Prefetchers {
     #[inline]
     pub fn fetched(&mut self, n: usize, line: u64, ready: Cycles) {
         self.0[n].fetched(line, ready);
+    }
+
+    /// A line that it wanted was asked for before, and comes or has come at `there`.
+    #[inline]
+    pub fn present(&mut self, n: usize, line: u64, there: Cycles) {
+        self.0[n].present(line, there);
+    }
+
+    /// No register was free for a line that it wanted, and for those behind it.
+    #[inline]
+    pub fn refused(&mut self, n: usize, line: u64) {
+        self.0[n].refused(line);
     }
 }
 

@@ -63,6 +63,13 @@ impl Streams {
         }
         wanted
     }
+
+    /// From this line on none of what was wanted last could be asked for: it still is.
+    pub fn refused(&mut self, line: u64) {
+        if let Some(s) = self.streams.iter_mut().find(|s| s.page == line / PAGE_LINES) {
+            s.ahead = if s.down { line + 1 } else { line.wrapping_sub(1) };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +92,18 @@ mod tests {
             sorted.dedup();
             assert_eq!(sorted.len(), asked.len());
             assert!(asked.len() > 45 && asked.iter().all(|l| l / 64 == 100), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_found_no_register_is_wanted_again() {
+        for down in [false, true] {
+            let mut streams = Streams::new(16, 2);
+            let at = |k: u64| if down { 6400 + 63 - k } else { 6400 + k };
+            let wanted: Vec<u64> =
+                (0..3).flat_map(|k| streams.train(at(k), REACH).lines().collect::<Vec<_>>()).collect();
+            streams.refused(wanted[1]);
+            assert_eq!(streams.train(at(3), REACH).lines().next(), Some(wanted[1]));
         }
     }
 

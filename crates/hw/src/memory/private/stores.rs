@@ -19,7 +19,8 @@ impl MemorySystem {
         let step = p.streaming.step(address);
         if let Some(at) = p.l1d.touch(place) {
             let (state, ready) = (p.l1d.state(at), p.l1d.ready(at, t));
-            if state == EXCLUSIVE | DIRTY && ready <= t + Cycles(1) {
+            let owned = p.owned(line, t);
+            if state == EXCLUSIVE | DIRTY && ready.max(owned) <= t + Cycles(1) {
                 p.streaming.hit(1);
                 return (t + Cycles(1), Level::L1);
             }
@@ -30,14 +31,15 @@ impl MemorySystem {
             }
             if state & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, state & !PREFETCHED | DIRTY);
-                if state & CONTENDED != 0 {
+                let (ready, level) = if owned > ready { (owned, Level::Snoop) } else { (ready, p.l1d.level(at)) };
+                if state & CONTENDED != 0 && std::mem::replace(&mut p.contended, u64::MAX) != line {
                     let extra = self.contend(i, at, line, t);
                     if extra > Cycles::ZERO {
                         return (ready.max(t + Cycles(1)) + extra, Level::Snoop);
                     }
                     return (ready.max(t + Cycles(1)), Level::L1);
                 }
-                return if ready > t + Cycles(1) { (ready, p.l1d.level(at)) } else { (t + Cycles(1), Level::L1) };
+                return if ready > t + Cycles(1) { (ready, level) } else { (t + Cycles(1), Level::L1) };
             }
             return self.upgrade(i, at, line, t);
         }
@@ -61,9 +63,18 @@ impl MemorySystem {
     pub fn load_to_write(&mut self, i: usize, address: impl Into<Address>, pc: u64, t: Cycles) -> (Cycles, Level) {
         let address = address.into();
         let p = &mut self.private[i];
+        p.contended = address.line();
         let place = address.place(p.l1d_bits);
         match p.l1d.find(place) {
-            Some(at) if p.l1d.state(at) & EXCLUSIVE != 0 => self.load(i, address, pc, t),
+            Some(at) if p.l1d.state(at) & EXCLUSIVE != 0 => {
+                let owned = p.owned(address.line(), t);
+                let (done, level) = self.load(i, address, pc, t);
+                if owned > done {
+                    (owned, Level::Snoop)
+                } else {
+                    (done, level)
+                }
+            }
             Some(at) => {
                 p.stats.l1_dcache_loads += 1;
                 p.unrest += 1;
@@ -137,7 +148,9 @@ impl MemorySystem {
         if let Some(at) = p.l1d.touch(place) {
             if p.l1d.state(at) & EXCLUSIVE != 0 {
                 p.l1d.set_state(at, DIRTY | EXCLUSIVE);
-                return (t + Cycles(1), Level::L1);
+                let owned = p.owned(line, t);
+                let level = if owned > t { Level::Snoop } else { Level::L1 };
+                return (owned.max(t + Cycles(1)), level);
             }
         } else {
             p.stats.l1_dcache_store_misses += 1;
@@ -161,7 +174,9 @@ impl MemorySystem {
         p.l1d.set_state(at, DIRTY | EXCLUSIVE | contended);
         done = done.max(p.l1d.ready(at, t));
         self.mark_owned(i, line);
-        (done + self.permission(i, line, others), Level::Snoop)
+        done += self.permission(i, line, others);
+        self.private[i].owns(line, t, done);
+        (done, Level::Snoop)
     }
 }
 
@@ -290,6 +305,39 @@ mod tests {
         assert_eq!(memory.store(0, 0x1000, 0, there), (there + Cycles(1), Level::L1));
         let private = memory.private_stats(0);
         assert_eq!((private.l1_dcache_load_misses, private.l1_dcache_store_misses), (1, 0));
+    }
+
+    /// Until ownership of a shared line is there, no store and no atomic operation on it is done.
+    #[test]
+    fn nothing_is_written_before_the_line_is_owned() {
+        let p = platform();
+        for atomic in [false, true] {
+            let mut memory = MemorySystem::new(&p, 2);
+            let mut t = memory.load(0, 0x1000, 0, Cycles::ZERO).0 + Cycles(1000);
+            t = memory.load(1, 0x1000, 0, t).0 + Cycles(1000);
+            let (owned, level) = memory.store(0, 0x1000, 0, t);
+            assert!(level == Level::Snoop && owned > t + Cycles(20));
+            let next = if atomic {
+                memory.load_to_write(0, 0x1008, 0, t + Cycles(1))
+            } else {
+                memory.store(0, 0x1008, 0, t + Cycles(1))
+            };
+            assert!(next.0 >= owned, "{next:?} before {owned:?}");
+            assert_eq!(next.1, Level::Snoop);
+            assert_eq!(memory.store(0, 0x1010, 0, owned).0, owned + Cycles(1));
+        }
+        // However many are asked for at a time.
+        let mut memory = MemorySystem::new(&p, 2);
+        let mut t = Cycles::ZERO;
+        let lines = (0..20u64).map(|n| 0x10_0000 + n * LINE);
+        for line in lines.clone() {
+            t = memory.load(0, line, 0, t).0 + Cycles(1000);
+            t = memory.load(1, line, 0, t).0 + Cycles(1000);
+        }
+        let owned: Vec<Cycles> = lines.clone().map(|line| memory.store(0, line, 0, t).0).collect();
+        for (line, owned) in lines.zip(owned) {
+            assert!(memory.store(0, line + 8, 0, t + Cycles(1)).0 >= owned);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::blocks::dma_engine::DmaEngine;
 use super::books::{Books, Bytes, Came};
 use super::device::{Device, Effects, Io, Place, Polled, Store};
 use super::mac::Mac;
-use super::notice::Notices;
+use super::notice::{Notice, Notices};
 use crate::dma::DmaWrites;
 use crate::memory::{GuestMemory, MemorySystem};
 use crate::params::Platform;
@@ -290,6 +290,11 @@ impl<D: Device> Port<D> {
     fn hear_all(&mut self, books: &mut Books) {
         for (t, notice) in &self.told.list {
             books.hear(self.index, *t, notice, &mut self.mac);
+            match notice {
+                // The books may have looked at it.
+                Notice::Refused { packet, why, .. } if why.stored => self.mac.cable.refused(packet),
+                _ => {}
+            }
         }
         self.told.list.clear();
     }

@@ -23,7 +23,7 @@ impl Requests {
     /// Where it cannot be.
     pub fn new(spec: &StoreLoad, load: &Load, destination: [u8; 6]) -> Result<Self, Invalid> {
         Ok(Self {
-            clients: StoreClients::new(spec, load.seed)?,
+            clients: StoreClients::new(spec, load.seed, load.flows.vary)?,
             destination,
             flows: load.flows,
             seed: load.seed,

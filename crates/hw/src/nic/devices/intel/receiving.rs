@@ -140,7 +140,6 @@ impl<C: Controller> Intel<C> {
     fn drop_head<G>(&mut self, t: Ps, enabled: bool, io: &mut Io<'_, Due, G>) {
         let Some(Stored { packet, steering, .. }) = self.receive.fifo.pop() else { return };
         let queue = steering.queue;
-        io.mac.refused(&packet);
         let q = &mut self.receive.queues[usize::from(queue)];
         q.queued = q.queued.saturating_sub(1);
         let full = !self.receive.fifo.has_room(packet.length.into());

@@ -126,9 +126,6 @@ const ETHERNET: &[Field] = &[
     (26, 1, 1),  // enhanced_multi_pkt_send_wqe
     (8, 1, 1),   // self_lb_en_modifiable
     (7, 1, 1),   // wqe_vlan_insert
-    (32, 1, 1),  // swp
-    (33, 1, 1),  // swp_csum
-    (34, 1, 1),  // swp_lso
     (35, 1, 1),  // cqe_checksum_full
 ];
 const STEERING: &[Field] = &[

@@ -177,7 +177,7 @@ impl Mlx5 {
         io: &mut Io<'_, Due, G>,
     ) {
         let Some(sq) = self.objects.sqs.get(number) else { return };
-        let (cq, of) = (sq.cq, u32::from(opcode) << 24 | number);
+        let (cq, of) = (sq.cq, (u32::from(opcode) << 24 | number, sq.user_index));
         self.error(t, cq, failed(SEND_ERROR, of, counter, syndrome), io);
     }
 
@@ -192,7 +192,8 @@ impl Mlx5 {
     ) {
         let Some(rq) = self.objects.rqs.get(number) else { return };
         let (cq, lane, striding) = (rq.cq, rq.lane, matches!(rq.kind, Kind::Striding { .. }));
-        let mut entry = failed(RECEIVE_ERROR, number, if striding { index } else { counter }, syndrome);
+        let mut entry =
+            failed(RECEIVE_ERROR, (number, rq.user_index), if striding { index } else { counter }, syndrome);
         if striding {
             place(&mut entry, 2, &index.to_be_bytes());
         }
@@ -259,8 +260,9 @@ pub fn packetless<G>(told: Option<(Ps, u32)>, lane: Option<u16>, io: &mut Io<'_,
 }
 
 /// The completion of a request that has failed.
-fn failed(code: u8, number: u32, counter: u16, syndrome: u8) -> [u8; ENTRY] {
+fn failed(code: u8, (number, user_index): (u32, u32), counter: u16, syndrome: u8) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
+    place(&mut entry, 0x20, &user_index.to_be_bytes());
     entry[SYNDROME] = syndrome;
     place(&mut entry, 0x38, &number.to_be_bytes());
     place(&mut entry, 0x3c, &counter.to_be_bytes());

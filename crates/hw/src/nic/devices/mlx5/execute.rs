@@ -383,7 +383,9 @@ impl Mlx5 {
                     let Some(umem) = self.objects.umems.get(word(input, 0x58)) else { return Status::BadIndex };
                     umem.from(double(input, 0x50))
                 } else {
-                    Pages::new(12 + get(c, 195, 5) as u32, get(c, 84, 6) * 64, part(input, 0x110))
+                    // The offset is in 64ths of a page.
+                    let page = get(c, 195, 5) as u32;
+                    Pages::new(12 + page, get(c, 84, 6) << (6 + page), part(input, 0x110))
                 };
                 let mut record = double(c, 0x38);
                 if get(c, 6, 1) != 0 {
@@ -433,8 +435,9 @@ impl Mlx5 {
                     }
                     State::Reset => {
                         let ring = std::mem::take(&mut sq.ring);
-                        let (cq, user, lane) = (sq.cq, sq.user, sq.lane);
-                        *sq = Sq { state, ring, cq, user, lane, epoch, ..Sq::default() };
+                        let (cq, user, lane, index) = (sq.cq, sq.user, sq.lane, sq.user_index);
+                        let transport = sq.transport;
+                        *sq = Sq { state, ring, cq, user, lane, transport, user_index: index, epoch, ..Sq::default() };
                         self.sending.retain(|&n| n != number);
                         if let Some(queue) = lane {
                             io.note(Notice::Stopped { queue });
@@ -455,7 +458,8 @@ impl Mlx5 {
                 // What has no transport to the wire sends no packets.
                 let (cq, transport) = (super::fields::number(c, 8), get(c, 360, 24) != 0);
                 let user = half(input, 2) != 0 && transport;
-                let sq = Sq { ring, cq, user, transport, epoch, ..Sq::default() };
+                let user_index = super::fields::number(c, 4);
+                let sq = Sq { ring, cq, user, user_index, transport, epoch, ..Sq::default() };
                 made(self.objects.sqs.add(sq), output)
             }
         }
@@ -509,6 +513,7 @@ impl Mlx5 {
                             cq: rq.cq,
                             counter: rq.counter,
                             user: rq.user,
+                            user_index: rq.user_index,
                             lane: rq.lane,
                             strips: rq.strips,
                             keeps_fcs: rq.keeps_fcs,
@@ -548,7 +553,8 @@ impl Mlx5 {
                 let (cq, user) = (super::fields::number(c, 8), half(input, 2) != 0);
                 // What is said is that tags stay, and that the FCS does.
                 let (strips, keeps_fcs) = (get(c, 3, 1) == 0, get(c, 2, 1) != 0);
-                let rq = Rq { kind, ring, cq, counter, user, epoch, strips, keeps_fcs, ..Rq::default() };
+                let user_index = super::fields::number(c, 4);
+                let rq = Rq { kind, ring, cq, counter, user, user_index, epoch, strips, keeps_fcs, ..Rq::default() };
                 made(self.objects.rqs.add(rq), output)
             }
         }

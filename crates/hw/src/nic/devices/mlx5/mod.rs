@@ -336,7 +336,7 @@ impl Mlx5 {
     }
 
     /// The same of send queues: those of user contexts together.
-    fn sends_first(&mut self, queue: u32) {
+    fn sends_first(&mut self, queue: u32, fx: &mut Effects<'_, Due>) {
         let user = self.objects.sqs.get(queue).is_some_and(|sq| sq.user);
         let ready = |sq: &objects::Sq| sq.user && sq.state == State::Ready && sq.lane.is_none();
         let mut all: Vec<u32> = self.objects.sqs.iter().filter(|(_, sq)| user && ready(sq)).map(|(n, _)| n).collect();
@@ -346,7 +346,7 @@ impl Mlx5 {
         let beside = !user && self.objects.sqs.iter().any(|(_, sq)| sq.user && sq.state == State::Ready);
         for number in all {
             if user {
-                self.make_way();
+                self.make_way(fx);
             }
             let Some(lane) = free_lane(&self.lanes[1], beside) else { return };
             self.sends_as(number, lane);
@@ -362,12 +362,13 @@ impl Mlx5 {
 
     /// The first number that no program has is free: a queue of the kernel, which may have sent a packet when its port went
     /// up, gets another.
-    fn make_way(&mut self) {
+    fn make_way(&mut self, fx: &mut Effects<'_, Due>) {
         let kernels = |number: u32| self.objects.sqs.get(number).is_some_and(|sq| !sq.user);
         let Some(lane) = self.lanes[1].iter().position(|l| l.is_none_or(kernels)) else { return };
         let (Some(number), Some(other)) = (self.lanes[1][lane], free_lane(&self.lanes[1], true)) else { return };
         self.lanes[1][lane] = None;
-        self.counted[1][other] += std::mem::take(&mut self.counted[1][lane]);
+        // What it has counted stays with the number: no count falls. What is on its way of it is nobody's.
+        fx.note(Notice::Stopped { queue: lane as u16 });
         self.sends_as(number, other);
     }
 

@@ -130,6 +130,11 @@ impl Pages {
     }
 }
 
+/// Sizes of pages, and of pieces of other keys, as logarithms.
+pub const PAGE_LEAST: u32 = 12;
+pub const PIECE_LEAST: u32 = 6;
+pub const PAGE_MOST: u32 = 40;
+
 /// What a memory key translates.
 #[derive(Clone, Debug)]
 pub enum Translation {
@@ -139,6 +144,40 @@ pub enum Translation {
     Pages { log: u32, list: Vec<u64> },
     /// Pieces of other keys, of one size.
     Keys { log: u32, list: Vec<(u32, u64)> },
+    /// The same, each of a length of its own.
+    Lengths(Parts),
+}
+
+/// Pieces of other keys, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    parts: Vec<Segment>,
+    /// Where each ends.
+    ends: Vec<u64>,
+}
+
+impl Parts {
+    #[must_use]
+    pub fn new(parts: Vec<Segment>) -> Self {
+        let mut all = Self { parts, ends: Vec::new() };
+        all.add_up();
+        all
+    }
+
+    /// From one on they are others, as many as there are.
+    pub fn change(&mut self, from: usize, others: impl Iterator<Item = Segment>) {
+        self.parts.iter_mut().skip(from).zip(others).for_each(|(part, other)| *part = other);
+        self.add_up();
+    }
+
+    fn add_up(&mut self) {
+        let mut end = 0;
+        self.ends.clear();
+        self.ends.extend(self.parts.iter().map(|part| {
+            end += u64::from(part.length);
+            end
+        }));
+    }
 }
 
 /// A memory key.
@@ -165,13 +204,15 @@ impl Mkey {
             Translation::Physical => 0,
             Translation::Pages { list, .. } => list.len(),
             Translation::Keys { list, .. } => list.len(),
+            Translation::Lengths(list) => list.parts.len(),
         }
     }
 
     /// As a command's context and list have it.
     #[must_use]
     pub fn of(c: &[u8], list: &[u8]) -> Self {
-        let log = (get(c, 474, 6) as u32).clamp(12, 40);
+        let page = get(c, 474, 6) as u32;
+        let log = page.clamp(PAGE_LEAST, PAGE_MOST);
         let mode = get(c, 3, 3) << 2 | get(c, 22, 2);
         let entries = (word(c, 0x34) as usize).saturating_mul(2).min(ENTRIES_MOST);
         let translation = match mode {
@@ -180,11 +221,16 @@ impl Mkey {
                 pages.resize(entries.max(pages.len()), 0);
                 Translation::Pages { log, list: pages }
             }
-            2 | 3 => {
+            2 => {
+                let mut all: Vec<_> = list.chunks_exact(16).map(Segment::of).collect();
+                all.resize((entries / 2).max(all.len()), Segment::default());
+                Translation::Lengths(Parts::new(all))
+            }
+            3 => {
                 let keys = |k: &[u8]| (word(k, 4), double(k, 8));
                 let mut all: Vec<_> = list.chunks_exact(16).map(keys).collect();
                 all.resize((entries / 2).max(all.len()), (0, 0));
-                Translation::Keys { log, list: all }
+                Translation::Keys { log: page.clamp(PIECE_LEAST, PAGE_MOST), list: all }
             }
             _ => Translation::Physical,
         };
@@ -376,8 +422,9 @@ pub struct Rq {
     pub ring: Ring,
     pub cq: u32,
     pub counter: u32,
-    /// A user context made it, not the kernel.
+    /// A user context made it, not the kernel; its completions tell the program's name of it.
     pub user: bool,
+    pub user_index: u32,
     /// Its number in the books, once it has got a packet.
     pub lane: Option<u16>,
     /// Counts of requests: posted as far as is known, read or being read, used up.
@@ -393,6 +440,7 @@ pub struct Rq {
     /// The doorbell record is being read; the last time it told of nothing new.
     pub looking: bool,
     pub looked: bool,
+    pub looked_at: Ps,
     /// Strides used of the request at the front.
     pub used: u32,
     /// VLAN tags are taken off, and told of by completions.
@@ -418,6 +466,7 @@ pub struct Sq {
     pub cq: u32,
     /// As of a receive queue; it has sent a packet.
     pub user: bool,
+    pub user_index: u32,
     /// It has a transport, and can send packets.
     pub transport: bool,
     pub lane: Option<u16>,
@@ -456,7 +505,9 @@ pub fn work_ring(wq: &[u8], list: &[u8], umems: &Numbered<Pages>, log: u32) -> O
     let pages = if get(wq, 289, 1) != 0 {
         umems.get(word(wq, 0x2c))?.from(double(wq, 0x30))
     } else {
-        Pages::new(12 + get(wq, 275, 5) as u32, get(wq, 43, 5) * 64, list)
+        // The offset is in 64ths of a page.
+        let page = get(wq, 275, 5) as u32;
+        Pages::new(12 + page, get(wq, 43, 5) << (6 + page), list)
     };
     let record = double(wq, 0x10);
     let record = if get(wq, 288, 1) != 0 { umems.get(word(wq, 0x28))?.at(record)? } else { record };
@@ -579,6 +630,7 @@ impl Objects {
             }
             Translation::Pages { log, list } => (*log, list.len()),
             Translation::Keys { log, list } => (*log, list.len()),
+            Translation::Lengths(list) => return self.translated_by_lengths(s, key, list, depth, each),
         };
         let Some(mut at) = s.address.checked_sub(key.start) else { return false };
         let end = at.checked_add(s.length.into());
@@ -607,6 +659,36 @@ impl Objects {
                 _ => false,
             };
             if !good {
+                return false;
+            }
+            at += u64::from(piece);
+            rest -= piece;
+        }
+        true
+    }
+
+    fn translated_by_lengths(
+        &self,
+        s: Segment,
+        key: &Mkey,
+        list: &Parts,
+        depth: u32,
+        each: &mut impl FnMut(u64, u32),
+    ) -> bool {
+        let Some(mut at) = s.address.checked_sub(key.start) else { return false };
+        let end = at.checked_add(s.length.into());
+        if end.is_none_or(|end| end > key.length) || depth > 2 {
+            return false;
+        }
+        let mut rest = s.length;
+        while rest > 0 {
+            // The first that ends behind it: those of no length are nowhere.
+            let n = list.ends.partition_point(|&end| end <= at);
+            let Some((part, &end)) = list.parts.get(n).zip(list.ends.get(n)) else { return false };
+            let piece = u64::from(rest).min(end - at) as u32;
+            let within = u64::from(part.length) - (end - at);
+            let s = Segment { length: piece, key: part.key, address: part.address.wrapping_add(within) };
+            if part.key == 0 || !self.translated(s, depth + 1, each) {
                 return false;
             }
             at += u64::from(piece);
@@ -700,6 +782,19 @@ mod tests {
         assert_eq!((p.from(0x1000).at(4), p.rest(0x10)), (Some(0x6004), 0xff0));
     }
 
+    /// The offset of a ring in its first page is in 64ths of a page.
+    #[test]
+    fn rings_begin_where_their_page_says() {
+        for (log, offset, begins) in [(0u8, 3u8, 0x5000 + 3 * 64), (9, 18, (2 << 20) + 18 * 32768)] {
+            let mut wq = vec![0; 0xc0];
+            // Bits 275 to 279, and 43 to 47.
+            (wq[34], wq[5]) = (log, offset);
+            let first = if log == 0 { 0x5000u64 } else { 2 << 20 };
+            let ring = work_ring(&wq, &first.to_be_bytes(), &Numbered::from(1), 6).expect("a ring");
+            assert_eq!(ring.pages.at(0), Some(begins));
+        }
+    }
+
     #[test]
     fn every_access_lies_in_a_living_key() {
         let mut o = Objects::default();
@@ -718,5 +813,26 @@ mod tests {
         assert!(!ask(name + 1, 0x8000, 1).0 && !ask(5 << 8, 0x8000, 1).0, "another, or none");
         o.keys.get_mut(number).unwrap().free = true;
         assert!(!o.translate(Segment { length: 1, key: name, address: 0x8000 }, &mut |_, _| ()));
+    }
+
+    /// Pieces of other keys, each of its own length: as AF_XDP's frames of 2 KiB, each with a page behind it for what is too long.
+    #[test]
+    fn pieces_of_other_keys_have_their_lengths() {
+        let mut o = Objects::default();
+        let physical = Mkey { low: 1, start: 0, length: u64::MAX, free: false, translation: Translation::Physical };
+        let all = o.keys.add(physical).unwrap() << 8 | 1;
+        let piece = |length, address| Segment { length, key: all, address };
+        let list =
+            vec![piece(2048, 0x10000), piece(2048, 0x90000), piece(0, 1), piece(2048, 0x11000), piece(2048, 0x90000)];
+        let translation = Translation::Lengths(Parts::new(list));
+        let number = o.keys.add(Mkey { low: 0, start: 0x40, length: 8192, free: false, translation }).unwrap();
+        let ask = |address, length| {
+            let mut found = Vec::new();
+            let good = o.translate(Segment { length, key: number << 8, address }, &mut |at, n| found.push((at, n)));
+            (good, found)
+        };
+        assert_eq!(ask(0x40 + 4096, 64), (true, vec![(0x11000, 64)]), "the second frame");
+        assert_eq!(ask(0x40 + 4000, 200), (true, vec![(0x90000 + 1952, 96), (0x11000, 104)]));
+        assert!(!ask(0x40 + 8000, 300).0 && !ask(0, 4).0);
     }
 }

@@ -176,7 +176,8 @@ impl Mlx5 {
                 self.fetch_requests(number, io);
                 return;
             }
-            if !rq.looked {
+            // What it has told of is true for a while: a driver that fills up an empty ring rings no bell.
+            if !rq.looked || now > rq.looked_at + FIRST_LOOKS {
                 self.look_for_requests(number, io);
                 return;
             }
@@ -230,7 +231,7 @@ impl Mlx5 {
         let Some(rq) = self.objects.rqs.get_mut(number).filter(|rq| rq.epoch == epoch) else { return };
         let mut record = [0; 4];
         self.faults[0] += u64::from(!io.guest.read(rq.ring.record, &mut record));
-        (rq.looking, rq.looked) = (false, true);
+        (rq.looking, rq.looked, rq.looked_at) = (false, true, now);
         let posted = count_of(&record);
         // More than the ring holds cannot be.
         let most = u32::from(posted.wrapping_sub(rq.taken)) <= rq.ring.entries();
@@ -507,6 +508,8 @@ struct Spot {
     counter: u16,
     /// Bytes, and strides above them.
     count: u32,
+    /// The queue's name in the program.
+    user_index: u32,
 }
 
 impl Rq {
@@ -534,12 +537,12 @@ impl Rq {
                 if self.used >= strides {
                     self.finish();
                 }
-                Spot { from, index: posted.index, counter, count: needs << 16 | length }
+                Spot { from, index: posted.index, counter, count: needs << 16 | length, user_index: self.user_index }
             }
             Kind::Cyclic | Kind::Linked => {
                 let counter = self.taken;
                 self.finish();
-                Spot { from: 0, index: 0, counter, count: length }
+                Spot { from: 0, index: 0, counter, count: length, user_index: self.user_index }
             }
         };
         // A packet that finds none of its queue's requests looks at the record once more.
@@ -562,6 +565,7 @@ fn received(stored: &Stored, spot: &Spot, left: Ps, (frame, vlan): (&[u8], Optio
     let sum = checks::sum(frame.get(behind..).unwrap_or_default(), 0);
     place(&mut entry, 2, &spot.index.to_be_bytes());
     place(&mut entry, 0x0c, &stored.hash.to_be_bytes());
+    place(&mut entry, 0x20, &spot.user_index.to_be_bytes());
     entry[0x10] = stored.hashed;
     place(&mut entry, 0x14, &sum.to_be_bytes());
     place(&mut entry, 0x18, &stored.queue.to_be_bytes());
@@ -578,7 +582,7 @@ fn received(stored: &Stored, spot: &Spot, left: Ps, (frame, vlan): (&[u8], Optio
     entry
 }
 
-/// From one look at a queue that has never had a request to the next.
+/// From one look at a queue that has never had a request, or has none left, to the next.
 const FIRST_LOOKS: Ps = Ps::from_us(5);
 
 #[cfg(test)]

@@ -94,9 +94,12 @@ impl PortRegisters {
     /// Of a port whose link carries so many gigabits a second.
     #[must_use]
     pub fn new(gigabits: u64) -> Self {
-        // 50, 100 (two lanes), 200, 400; 50GBASE and 100GBASE of the older table.
+        // 10, 25, 40, 50, 100 (two lanes), 200, 400; the same of the older table, as far as it goes.
         let modes = match gigabits {
-            0..=50 => (1 << 7, 1 << 31),
+            0..=10 => (1 << 4, 1 << 12),
+            11..=25 => (1 << 6, 1 << 27),
+            26..=40 => (1 << 5, 1 << 6),
+            41..=50 => (1 << 7, 1 << 31),
             51..=100 => (1 << 10, 1 << 20),
             101..=200 => (1 << 12, 1 << 20),
             _ => (1 << 16, 1 << 20),

@@ -9,7 +9,7 @@
 
 use super::events::{BAD_REQUEST, ENTRY, FLUSHED, LOCAL_PROTECTION, SENT};
 use super::fields::{double, half, place, word};
-use super::objects::{count_of, Mkey, Segment, Sq, State, Translation};
+use super::objects::{count_of, Mkey, Segment, Sq, State, Translation, PAGE_LEAST, PAGE_MOST, PIECE_LEAST};
 use super::registers::class_of;
 use super::{Due, Mlx5};
 use crate::memory::GuestMemory;
@@ -58,8 +58,9 @@ pub struct Work {
     segments: Vec<Segment>,
     /// The memory that they are, once it has been asked for.
     pieces: Vec<(u64, u32)>,
-    /// Bytes that stood in the request, before all others.
+    /// Bytes that stood in the request, before all others; others of them, and where in the frame they go.
     inline: Vec<u8>,
+    between: Vec<(usize, Box<[u8]>)>,
     /// Bytes of the transmit FIFO that it has taken while it is being read.
     claimed: u64,
     sums: u8,
@@ -277,7 +278,7 @@ impl Mlx5 {
     fn queue_work<G: GuestMemory>(&mut self, work: Work, io: &mut Io<'_, Due, G>) {
         let queue = work.queue;
         if self.objects.sqs.get(queue).is_some_and(|sq| sq.lane.is_none() && sq.state == State::Ready) {
-            self.sends_first(queue);
+            self.sends_first(queue, &mut io.effects);
         }
         if let Some((sq, lane)) = self.objects.sqs.get(queue).and_then(|sq| Some((sq, sq.lane?))) {
             io.tell(work.rung, Notice::Posted { queue: lane, count: 1, level: sq.level() });
@@ -334,7 +335,8 @@ impl Mlx5 {
             let total: u64 = work.segments.iter().map(|s| u64::from(s.length)).sum();
             let fits = total <= PACKET_MAX as u64;
             let good = fits && work.segments.iter().all(|s| objects.translate(*s, &mut |at, n| pieces.push((at, n))));
-            work.claimed = total + work.inline.len() as u64;
+            let between: usize = work.between.iter().map(|(_, bytes)| bytes.len()).sum();
+            work.claimed = total + (work.inline.len() + between) as u64;
             if self.fails(1, now) || !good {
                 work.outcome = Outcome::Fails(LOCAL_PROTECTION);
             }
@@ -374,6 +376,7 @@ impl Mlx5 {
         work.segments.clear();
         work.pieces.clear();
         work.inline.clear();
+        work.between.clear();
         (work.segment_size, work.sums, work.tag, work.outcome) = (0, 0, None, Outcome::Sent);
         if self.spare.len() < SPARE {
             self.spare.push(work);
@@ -405,6 +408,10 @@ impl Mlx5 {
             let end = frame.len();
             frame.resize(end + bytes as usize, 0);
             self.faults[1] += u64::from(!io.guest.read(at, &mut frame[end..]));
+        }
+        for (at, bytes) in &work.between {
+            let at = (*at).min(frame.len());
+            frame.splice(at..at, bytes.iter().copied());
         }
         io.note(Notice::Read { queue: lane, first: Some(work.pieces.first().map_or(0, |p| p.0)) });
         io.note(Notice::Gathered { queue: lane });
@@ -488,6 +495,7 @@ impl Mlx5 {
         place(&mut entry, 0x3c, &counter.to_be_bytes());
         entry[ENTRY - 1] = SENT << 4;
         let Some(sq) = self.objects.sqs.get(queue) else { return };
+        place(&mut entry, 0x20, &sq.user_index.to_be_bytes());
         let purpose = purpose(sq, Moves::Completions);
         if self.complete(t, cq, &mut entry, purpose, io).is_none() {
             self.lost_completion(t, cq, io);
@@ -532,39 +540,47 @@ fn change_key(m: &mut Mkey, (mask, c): (u64, &[u8]), (offset, list): (u16, &[u8]
     if mask & 1 << 29 != 0 {
         m.free = c.first().is_some_and(|b| b & 0x40 != 0);
     }
-    let page = (mask & 2 != 0).then(|| u32::from(c.get(0x3b).map_or(12, |b| b & 0x3f)).clamp(12, 40));
+    let page = (mask & 2 != 0).then(|| u32::from(c.get(0x3b).map_or(12, |b| b & 0x3f)));
     let at = usize::from(offset);
     match &mut m.translation {
         Translation::Physical => {}
         Translation::Pages { log, list: pages } => {
-            *log = page.unwrap_or(*log);
+            *log = page.map_or(*log, |page| page.clamp(PAGE_LEAST, PAGE_MOST));
             // What the key was not made for is not there.
             for (to, from) in pages.iter_mut().skip(2 * at).zip(list.chunks_exact(8)) {
                 *to = double(from, 0) & !0xfff;
             }
         }
         Translation::Keys { log, list: keys } => {
-            *log = page.unwrap_or(*log);
+            *log = page.map_or(*log, |page| page.clamp(PIECE_LEAST, PAGE_MOST));
             for (to, from) in keys.iter_mut().skip(at).zip(list.chunks_exact(16)) {
                 *to = (word(from, 4), double(from, 8));
             }
         }
+        Translation::Lengths(parts) => parts.change(at, list.chunks_exact(16).map(Segment::of)),
     }
 }
 
 /// Segments of a request: pointers, and bytes that stand in it.
 fn gather_list(work: &mut Work, list: &[u8]) {
-    let mut at = 0;
+    let (mut at, mut length) = (0, work.inline.len());
     while let Some(part) = list.get(at..at + 16) {
         let size = word(part, 0);
         if size & 1 << 31 != 0 {
             let bytes = (size & 0x3ff) as usize;
-            // Bytes behind pointers would have to stay behind them: no driver does so.
-            work.inline.extend_from_slice(list.get(at + 4..at + 4 + bytes).unwrap_or_default());
+            let found = list.get(at + 4..at + 4 + bytes).unwrap_or_default();
+            // Of a packet of several buffers net_mlx5 puts those of up to 12 bytes into the request, also the last one.
+            if work.segments.is_empty() {
+                work.inline.extend_from_slice(found);
+            } else {
+                work.between.push((length, found.into()));
+            }
+            length += found.len();
             at += (4 + bytes).next_multiple_of(16);
         } else {
             if size > 0 {
                 work.segments.push(Segment::of(part));
+                length += size as usize;
             }
             at += 16;
         }
@@ -639,5 +655,23 @@ mod tests {
             let found = checks::check(&sent);
             assert!(found.l4_checked && !found.l4_bad && !found.l3_bad, "trailer {trailer}: {found:?}");
         }
+    }
+
+    /// As net_mlx5 writes a packet of several buffers, the last one of a few bytes.
+    #[test]
+    fn bytes_behind_pointers_stay_behind_them() {
+        let inline = |bytes: &[u8]| {
+            let mut part = (1u32 << 31 | bytes.len() as u32).to_be_bytes().to_vec();
+            part.extend_from_slice(bytes);
+            part.resize(part.len().next_multiple_of(16), 0);
+            part
+        };
+        let pointer = |length: u32| [length.to_be_bytes().to_vec(), vec![0; 12]].concat();
+        let list = [inline(&[1; 20]), pointer(400), inline(&[2; 8]), pointer(5), inline(&[3; 2])].concat();
+        let mut work = Work { inline: vec![9; 18], ..Work::default() };
+        gather_list(&mut work, &list);
+        assert_eq!((work.inline.len(), work.segments.iter().map(|s| s.length).collect::<Vec<_>>()), (38, vec![400, 5]));
+        let between: Vec<(usize, &[u8])> = work.between.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+        assert_eq!(between, [(438, &[2u8; 8][..]), (451, &[3; 2])]);
     }
 }

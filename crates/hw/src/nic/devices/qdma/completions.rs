@@ -1,8 +1,8 @@
 //! Completion rings: entries gathered on their way, status entries that tell software how far they have come, moderated
 //! (PG347, "Completion engine").
 //!
-//! Left out: entries with data of the user logic (they are zeros), timers of real hardware's resolution (ours are exact), that
-//! a doorbell may be made to change the index alone (`full_upd`).
+//! Left out: entries with data of the user logic (they are zeros), timers of real hardware's resolution (ours are exact), the
+//! tick count of coalescing (bits 13:2 of its register), whose meaning the guides at hand do not tell.
 
 use super::contexts::{Completion, Trigger};
 use std::collections::VecDeque;
@@ -163,6 +163,9 @@ impl CompletionRing {
     /// Its timer has ended.
     pub fn expired(&mut self) -> Follows {
         self.timing = false;
+        if !matches!(self.context.trigger, Trigger::Timer | Trigger::TimerAndCount) {
+            return Follows::Nothing; // it has been changed meanwhile
+        }
         if self.told || self.due || self.unread() == 0 || !self.tells_anything() {
             return Follows::Nothing;
         }
@@ -298,6 +301,16 @@ mod tests {
         r.tells();
         (0..4).for_each(|_| assert_eq!(write(&mut r, 3), Follows::Nothing));
         assert_eq!(r.read_up_to(4, 3, false), Some(Follows::Status), "at once, where enough wait");
+    }
+
+    #[test]
+    fn a_timer_that_ends_in_another_mode_tells_nothing() {
+        for (mode, follows) in [(Trigger::Timer, Follows::Status), (Trigger::Disabled, Follows::Nothing)] {
+            let mut r = ring(Trigger::TimerAndCount);
+            assert_eq!(write(&mut r, 3), Follows::Timer);
+            r.context.trigger = mode;
+            assert_eq!(r.expired(), follows, "{mode:?}");
+        }
     }
 
     #[test]

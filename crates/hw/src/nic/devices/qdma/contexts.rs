@@ -183,6 +183,8 @@ pub struct Completion {
     /// Indices into the tables of counts and timers.
     pub count: usize,
     pub timer: usize,
+    /// A doorbell changes trigger, indices and status, too, and not only how far software has read.
+    pub full_update: bool,
     /// What the color bit of the first turn is.
     pub color: bool,
     pub ring_size: usize,
@@ -205,6 +207,7 @@ impl Completion {
             trigger: Trigger::of(bits(c, 2, 3)),
             count: bits(c, 17, 4) as usize,
             timer: bits(c, 21, 4) as usize,
+            full_update: bits(c, 129, 1) != 0,
             color: bits(c, 27, 1) != 0,
             ring_size: bits(c, 28, 4) as usize,
             base: bits(c, 32, 58) << 6,

@@ -5,14 +5,14 @@
 //! Left out: zero-length descriptors carry nothing; user-defined fields of descriptors.
 
 use super::ring::Fetch;
-use super::{Due, Qdma, Status};
+use super::{Due, Qdma, Status, WIDTH};
 use crate::memory::GuestMemory;
 use crate::nic::device::Io;
 use crate::nic::notice::{Level, Notice};
 use crate::nic::pages::SharedRegisters;
 use crate::requester::{Moves, Purpose, Side};
 use crate::wire::FCS;
-use wiretime_base::Ps;
+use wiretime_base::{Cycles, Ps};
 
 /// Bytes of the longest frame.
 const FRAME_MAX: usize = 16384;
@@ -93,7 +93,9 @@ impl<S: SharedRegisters> Qdma<S> {
 
     /// Whether one more request may be under way at `t`; else from when on.
     fn throttled(&mut self, t: Ps) -> Option<Ps> {
-        self.requests.throttled(t, self.registers.h2c_throttle(), self.max_read)
+        // More than the link has tags for would keep requests for descriptors waiting behind them.
+        let (requests, bytes) = self.registers.h2c_throttle();
+        self.requests.throttled(t, (requests.min(self.tags), bytes), self.max_read)
     }
 
     /// When data from the host can be asked for.
@@ -133,6 +135,9 @@ impl<S: SharedRegisters> Qdma<S> {
         let mut until = through;
         if piece > 0 {
             until = io.read(through, address, piece, purpose(a.queue, Moves::Payload));
+            // The data path to the user logic takes a beat a cycle, as they come.
+            until = until.max(self.h2c_free + self.user_clock.at(Cycles(piece.div_ceil(WIDTH.into()))));
+            self.h2c_free = until;
         }
         self.requester.leaves(through);
         a.done += piece as u32;

@@ -225,6 +225,8 @@ pub struct Qdma<S> {
     asking: Option<Asking>,
     /// Those that end a descriptor say which, of which queue, in which of its lives.
     requests: Requests<(u16, u32, Descriptor)>,
+    /// When the last of what has been read is through the data path to the user logic.
+    h2c_free: Ps,
     coalescing: Coalescing,
     statuses: VecDeque<Status>,
     interrupts: InterruptEngine,
@@ -302,6 +304,7 @@ impl<S: SharedRegisters> Qdma<S> {
             spare_buffers: VecDeque::new(),
             asking: None,
             requests: Requests::default(),
+            h2c_free: Ps::ZERO,
             coalescing: Coalescing::default(),
             statuses: VecDeque::with_capacity(64),
             interrupts: InterruptEngine::default(),
@@ -520,8 +523,10 @@ impl<S: SharedRegisters> Qdma<S> {
                 let ring = &mut self.rings[at];
                 let before = ring.context;
                 let c = &mut ring.context;
-                (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
-                (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
+                if c.full_update {
+                    (c.count, c.timer) = ((value >> 16 & 0xf) as usize, (value >> 20 & 0xf) as usize);
+                    (c.trigger, c.status) = (contexts::Trigger::of((value >> 24 & 7).into()), value >> 27 & 1 != 0);
+                }
                 let count = self.registers.count(c.count);
                 let follows = ring.read_up_to(index, count, value >> 28 & 1 != 0);
                 if follows.is_none() {

@@ -242,8 +242,11 @@ impl<S: SharedRegisters> Registers<S> {
         let mask: Context = std::array::from_fn(|i| self.get(CONTEXT_MASK + 4 * i as u64));
         let context = self.contexts.get_mut(selector as usize)?.get_mut(usize::from(queue))?;
         match operation {
-            // Clear, invalidate.
-            0 | 3 => *context = [0; WORDS],
+            // Clear.
+            0 => *context = [0; WORDS],
+            // Invalidate: of rings only that they are on goes (PG344), their other values stay.
+            3 if selector <= 1 => context[1] &= !1,
+            3 => *context = [0; WORDS],
             1 => {
                 for i in 0..WORDS {
                     context[i] = context[i] & !mask[i] | data[i] & mask[i];
@@ -378,6 +381,22 @@ mod tests {
         assert!(r.write(CONTEXT_COMMAND, 6 << 1 | 3 << 5 | 3 << 7).is_some());
         assert_eq!(r.context(6, 3), [0; 8]);
         assert_eq!(r.write(CONTEXT_COMMAND, 6 << 1 | 1 << 5 | 4 << 7), None, "no such queue");
+    }
+
+    /// Of a ring's context only that it is on (PG344); others are cleared.
+    #[test]
+    fn a_ring_that_is_invalidated_keeps_its_values() {
+        let mut r = registers();
+        for selector in [0u8, 1, 6] {
+            for i in 0..8 {
+                r.write(CONTEXT_DATA + 4 * i, 0x11);
+                r.write(CONTEXT_MASK + 4 * i, u32::MAX);
+            }
+            r.write(CONTEXT_COMMAND, u32::from(selector) << 1 | 1 << 5);
+            r.write(CONTEXT_COMMAND, u32::from(selector) << 1 | 3 << 5);
+            let left = if selector < 2 { [0x11, 0x10, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11] } else { [0; 8] };
+            assert_eq!(r.context(selector, 0), left, "selector {selector}");
+        }
     }
 
     #[test]

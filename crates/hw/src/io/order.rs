@@ -1,0 +1,58 @@
+//! What keeps its order: posted writes, up and down. None is through before one that was asked for earlier, whatever gap its
+//! packet would have found.
+
+use wiretime_base::{Ps, Sorted};
+
+/// Of each, when it was asked for and when it was through; in order of both.
+#[derive(Default)]
+pub struct InOrder {
+    list: Sorted<(Ps, Ps)>,
+}
+
+impl InOrder {
+    /// When the last of those that were asked for at `t` or before is through.
+    #[inline]
+    pub fn before(&self, t: Ps) -> Ps {
+        let at = self.list.count(|&(asked, _)| asked <= t);
+        at.checked_sub(1).map_or(Ps::ZERO, |last| self.list[last].1)
+    }
+
+    /// One that was asked for at `t` is through at `through`, which is no earlier than [`InOrder::before`] says.
+    #[inline]
+    pub fn note(&mut self, t: Ps, through: Ps) {
+        let at = self.list.count(|&(asked, _)| asked <= t);
+        match at.checked_sub(1).map(|last| &mut self.list[last]) {
+            Some(last) if last.0 == t => last.1 = last.1.max(through),
+            _ => self.list.insert(at, (t, through)),
+        }
+        // Nor is one that was asked for later, and entered before, told of before it from now on.
+        let at = self.list.count(|&(asked, _)| asked <= t);
+        for later in &mut self.list[at..] {
+            later.1 = later.1.max(through);
+        }
+    }
+
+    /// Nobody asks for a time before `t` any more.
+    pub fn reached(&mut self, t: Ps) {
+        self.list.forget(|rest| rest.get(1).is_some_and(|next| next.0 <= t));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_before_what_was_asked_for_earlier() {
+        let mut order = InOrder::default();
+        assert_eq!(order.before(Ps(5)), Ps::ZERO);
+        order.note(Ps(10), Ps(30));
+        order.note(Ps(40), Ps(50));
+        order.note(Ps(20), Ps(60));
+        assert_eq!([5, 10, 19, 20, 40, 90].map(|t| order.before(Ps(t)).0), [0, 30, 30, 60, 60, 60]);
+        order.note(Ps(40), Ps(45));
+        assert_eq!(order.before(Ps(40)), Ps(60));
+        order.reached(Ps(25));
+        assert_eq!([25, 40].map(|t| order.before(Ps(t)).0), [60, 60]);
+    }
+}
