@@ -96,7 +96,7 @@ def report_command(
 @app.command("query")
 def query_command(
     study: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
-    sql: Annotated[str, typer.Argument(help="A query of the tables points and trials.")],
+    sql: Annotated[str, typer.Argument(help="A query of the tables points, trials and times.")],
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write what it finds into this file.")] = None,
     arrow_file: Annotated[Path | None, typer.Option("--arrow", help="Write it as an Arrow file.")] = None,
 ) -> None:
