@@ -19,7 +19,7 @@ import wiretime._native as _native
 from wiretime import packets as nic
 from wiretime import platforms, schemas
 from wiretime.apps.model import CONSUMES, SENDS
-from wiretime.counters import numbers, of
+from wiretime.counters import done, numbers, of
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
 from wiretime.tables import of_numbers
@@ -114,13 +114,10 @@ def counters(result: Report) -> Iterator[Counter]:
 
 
 def packets(result: Report) -> int:
-    """Return the packets that the program worked on in the measurement: the host was given them, or it sent them.
-
-    Of iperf3 whichever way the payload goes: what goes back is fewer.
-    """
+    """Return the packets that the program worked on in the measurement: the host was given them, or it sent them."""
     s = of(result)
     if "iperf" in result:
-        return max(s["transmit"]["frames"], s["receive"]["delivered"])
+        return done(result)
     sends = result["app"]["role"] == SENDS
     found: int = s["transmit"]["frames"] if sends else s["receive"]["delivered"]
     return found
@@ -342,9 +339,12 @@ def compared(a: Report, b: Report, most: int = 25) -> Difference:
             continue
         by = math.log((after + LEAST / 10) / (before + LEAST / 10))
         moved.append((abs(by), Moved(k, before, after, counter.unit, counter.meaning)))
-    whole = [_head(a), _head(b)]
-    head = [Moved(name, whole[0][name, unit], whole[1][name, unit], unit) for name, unit in whole[0]]
-    head = [m for m, key in zip(head, whole[0], strict=True) if key in whole[1]]
+    was_about, is_about = _head(a), _head(b)
+    head = [
+        Moved(name, before, is_about[name, unit], unit)
+        for (name, unit), before in was_about.items()
+        if (name, unit) in is_about
+    ]
     times = a["latency_ns"], b["latency_ns"]
     if all(times):
         was, now = (numbers(t) for t in times if t)

@@ -72,6 +72,7 @@ HOST = "host"
 OF_SYMBOLS = "cycles_percent"
 # The same of the barriers of a symbol, each kind by its text, however little.
 OF_BARRIERS = "barriers_percent"
+OF_PROFILES = (f"{OF_SYMBOLS}.", f"{OF_BARRIERS}.")
 LEAST_PERCENT = 0.1
 OF_HOST = tuple(f"{HOST}.{name}_seconds" for name in ("wall", "boot", "traffic"))
 SUFFIXES = {"_seconds": "s", "_gbps": "Gb/s", "_mpps": "Mpps", "_ns": "ns", "_percent": "%", "_ps": "ps"}
@@ -81,7 +82,7 @@ def unit(name: str) -> str:
     """Return a metric's unit, as far as it is known."""
     if name in NAMED:
         return NAMED[name][0]
-    if name.startswith((f"{OF_SYMBOLS}.", f"{OF_BARRIERS}.")):
+    if name.startswith(OF_PROFILES):
         return "%"
     last = name.rsplit(".", 1)[-1]
     for stat in (stat for group in catalogue().values() for stat in group):
@@ -120,7 +121,7 @@ def check_name(where: str, name: str, measure: str = "run", drawn: bool = False)
         if name not in OF_SEARCH:
             raise WiretimeError(f"{where}: no search yields it: {unknown('metric', name, OF_SEARCH)}")
         return
-    if name.startswith((f"{OF_SYMBOLS}.", f"{OF_BARRIERS}.")):
+    if name.startswith(OF_PROFILES):
         return
     plain = re.sub(r"\.\d+(?=\.)", "", name)
     names = [*(n for n in NAMED if n not in ONLY_OF_SEARCH), *sorted(_paths()), *(OF_HOST if drawn else ())]

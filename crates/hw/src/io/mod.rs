@@ -189,9 +189,7 @@ impl Io {
             Path::Bus(b) => b.register_write(t, stats),
         };
         self.charge(device, before);
-        let arrives = arrives.max(self.registers.before(t));
-        self.registers.note(t, arrives);
-        arrives
+        self.registers.follow(t, arrives)
     }
 
     /// Nobody asks for a time before `t` any more.

@@ -17,19 +17,24 @@ impl InOrder {
         at.checked_sub(1).map_or(Ps::ZERO, |last| self.list[last].1)
     }
 
-    /// One that was asked for at `t` is through at `through`, which is no earlier than [`InOrder::before`] says.
+    /// One that is asked for at `t` would be through at `through`; returns when it is, behind those before it.
     #[inline]
-    pub fn note(&mut self, t: Ps, through: Ps) {
-        let at = self.list.count(|&(asked, _)| asked <= t);
-        match at.checked_sub(1).map(|last| &mut self.list[last]) {
-            Some(last) if last.0 == t => last.1 = last.1.max(through),
-            _ => self.list.insert(at, (t, through)),
+    pub fn follow(&mut self, t: Ps, through: Ps) -> Ps {
+        let mut at = self.list.count(|&(asked, _)| asked <= t);
+        let last = at.checked_sub(1).map(|last| &mut self.list[last]);
+        let through = through.max(last.as_ref().map_or(Ps::ZERO, |last| last.1));
+        match last {
+            Some(last) if last.0 == t => last.1 = through,
+            _ => {
+                self.list.insert(at, (t, through));
+                at += 1;
+            }
         }
         // Nor is one that was asked for later, and entered before, told of before it from now on.
-        let at = self.list.count(|&(asked, _)| asked <= t);
         for later in &mut self.list[at..] {
             later.1 = later.1.max(through);
         }
+        through
     }
 
     /// Nobody asks for a time before `t` any more.
@@ -46,11 +51,11 @@ mod tests {
     fn nothing_is_told_before_what_was_asked_for_earlier() {
         let mut order = InOrder::default();
         assert_eq!(order.before(Ps(5)), Ps::ZERO);
-        order.note(Ps(10), Ps(30));
-        order.note(Ps(40), Ps(50));
-        order.note(Ps(20), Ps(60));
+        order.follow(Ps(10), Ps(30));
+        order.follow(Ps(40), Ps(50));
+        order.follow(Ps(20), Ps(60));
         assert_eq!([5, 10, 19, 20, 40, 90].map(|t| order.before(Ps(t)).0), [0, 30, 30, 60, 60, 60]);
-        order.note(Ps(40), Ps(45));
+        assert_eq!(order.follow(Ps(40), Ps(45)), Ps(60));
         assert_eq!(order.before(Ps(40)), Ps(60));
         order.reached(Ps(25));
         assert_eq!([25, 40].map(|t| order.before(Ps(t)).0), [60, 60]);

@@ -246,13 +246,13 @@ impl Pcie {
             host.stats.credit_wait_ps += (ready - t).0;
             let bytes = carried + u64::from(self.p.write_overhead);
             sent = sent.max(self.send(true, ready.max(self.posted.before(t)), (bytes, 1), true, host.stats));
-            self.posted.note(t, sent);
+            self.posted.follow(t, sent);
             let done = host.write(sent + self.latency, at, piece);
             // Credits come back once memory has the data, by a packet downstream.
             self.posted_headers.hold(t, done + self.latency, 1);
             self.posted_data.hold(header, done + self.latency, credits);
             visible = visible.max(done);
-            self.visible.note(t, done.max(self.visible.before(t)));
+            self.visible.follow(t, done);
         }
         (sent, visible)
     }

@@ -5,7 +5,7 @@
 
 use super::cache::{Victim, DIRTY, DMA, SHARE};
 use super::crossbar::Entry;
-use super::shared::Copies;
+use super::shared::{cores, Copies};
 use super::{lines, Level, MemorySystem};
 use crate::params::{Beyond, DeviceReads};
 use crate::requester::{DmaRequester, Requester};
@@ -93,16 +93,9 @@ impl MemorySystem {
         if self.shared.device_reads == DeviceReads::Share {
             return self.take_from_others(DEVICE, line, false, t);
         }
-        let (mut rest, at) = (self.others(DEVICE, line), self.clock.cycle_at_or_after(t));
-        let (mut dirty, mut there) = (false, None);
-        let any = rest != 0;
-        while rest != 0 {
-            let p = &mut self.private[rest.trailing_zeros() as usize];
-            rest &= rest - 1;
-            dirty |= p.is_dirty(line);
-            there = there.into_iter().chain(p.there(line, at)).min();
-        }
-        Copies { any, dirty, there: self.waited_for(there, at) }
+        let others = self.others(DEVICE, line);
+        let dirty = cores(others).any(|i| self.private[i].is_dirty(line));
+        Copies { any: others != 0, dirty, there: self.there(others, line, t) }
     }
 
     /// When the copy that a core has written since the LLC has a line is there: never where that is exclusive of all of a core's.

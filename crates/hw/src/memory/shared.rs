@@ -14,7 +14,7 @@ use super::{Level, MemorySystem};
 use crate::params::{DeviceReads, Inclusion, Platform};
 use crate::requester::{CoreAccess, Requester};
 use rustc_hash::FxHashMap;
-use wiretime_base::{stats, Calendar, Cycles, Ps, Return, Window};
+use wiretime_base::{stats, Calendar, Ps, Return, Window};
 
 stats! {
     /// What is shared.
@@ -202,6 +202,15 @@ impl LastLevel {
     }
 }
 
+/// Cores by their bits.
+pub(super) fn cores(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let core = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(core)
+    })
+}
+
 /// What other cores had of a line.
 #[derive(Clone, Copy)]
 pub(super) struct Copies {
@@ -274,11 +283,16 @@ impl MemorySystem {
 
     /// A line that a private cache had to let go.
     pub(super) fn llc_take_victim(&mut self, line: u64, dirty: u8, t: Ps) {
+        self.llc_take(line, dirty, (t, t));
+    }
+
+    /// The same, asked of the core at a time, and there at another.
+    fn llc_take(&mut self, line: u64, dirty: u8, (t, there): (Ps, Ps)) {
         // Nobody waits for it; who comes behind it does.
         let comes = dirty != 0 || self.shared.inclusion == Inclusion::Exclusive;
         self.shared.crossbar.enter(if comes { Entry::Line } else { Entry::Request }, t);
         self.shared.booked = true;
-        self.llc_keep(line, dirty, comes, (t, t));
+        self.llc_keep(line, dirty, comes, (t, there));
     }
 
     /// A line of a core that is here from now on, in any case or only if it is already; asked of the core at a time, and there at
@@ -345,14 +359,9 @@ impl MemorySystem {
     /// shared.
     pub(super) fn take_from_others(&mut self, i: usize, line: u64, remove: bool, t: Ps) -> Copies {
         let others = self.others(i, line);
-        let mut rest = others;
-        let (mut dirty, mut there) = (0, None);
-        let at = self.clock.cycle_at_or_after(t);
-        while rest != 0 {
-            let other = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let of_this = self.private[other].there(line, at);
-            there = there.into_iter().chain(of_this).min();
+        let there = self.there(others, line, t);
+        let mut dirty = 0;
+        for other in cores(others) {
             if remove {
                 dirty |= self.private[other].give_up(line).unwrap_or(0) & DIRTY;
                 self.shared.left(other, line);
@@ -370,21 +379,26 @@ impl MemorySystem {
                 self.shared.drop_line(line);
             }
         }
-        let there = self.waited_for(there, at);
         if dirty != 0 && !remove {
-            // A dirty line is shared after its data has gone to the LLC's care. Where the LLC is mostly exclusive the owner goes on
-            // to owe it: nothing moves but the answer.
-            if self.shared.inclusion != Inclusion::MostlyExclusive {
-                self.shared.crossbar.enter(Entry::Line, t);
-                self.shared.booked = true;
+            // A dirty line is shared after its data has gone to the LLC's care.
+            let when = (t, there.max(t));
+            if self.shared.inclusion == Inclusion::MostlyExclusive {
+                // There the owner goes on to owe it: nothing moves but the answer.
+                self.llc_keep(line, DIRTY, true, when);
+            } else {
+                self.llc_take(line, DIRTY, when);
             }
-            self.llc_keep(line, DIRTY, true, (t, there.max(t)));
         }
         Copies { any: others != 0, dirty: dirty != 0, there }
     }
 
-    /// The time of what comes later than somebody asks for it.
-    pub(super) fn waited_for(&self, there: Option<Cycles>, asked: Cycles) -> Ps {
+    /// When the first of these cores has the data of a line that is asked of them at `t`; zero where one has already.
+    pub(super) fn there(&mut self, others: u64, line: u64, t: Ps) -> Ps {
+        if others == 0 {
+            return Ps::ZERO;
+        }
+        let asked = self.clock.cycle_at_or_after(t);
+        let there = cores(others).filter_map(|i| self.private[i].there(line, asked)).min();
         there.filter(|&there| there > asked).map_or(Ps::ZERO, |there| self.clock.at(there))
     }
 }

@@ -43,18 +43,23 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
+    /// Whether a write of `line` waits at `t` that has not been sent at any time.
+    #[inline]
+    fn gathers(&self, line: u64, t: Ps) -> bool {
+        self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
+    }
+
     /// Whether a write of `line` waits in the queue at `t`.
     #[inline]
     fn holds(&self, line: u64, t: Ps) -> bool {
-        self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
-            || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t))
+        self.gathers(line, t) || t < self.last_sent && self.sent.iter().any(|w| w.line == line && w.waits(t))
     }
 
     /// Whether a read of `line` at `t` is answered from here: its write waits, or has been sent and its turn has not come.
     #[inline]
     pub fn answers(&self, line: u64, t: Ps) -> bool {
         self.marks.may_have(line)
-            && (self.lines.iter().zip(&self.since).any(|(&l, &since)| l == line && since <= t)
+            && (self.gathers(line, t)
                 || t < self.last_written && self.sent.iter().any(|w| w.line == line && w.answers(t)))
     }
 

@@ -383,9 +383,7 @@ impl Mlx5 {
                     let Some(umem) = self.objects.umems.get(word(input, 0x58)) else { return Status::BadIndex };
                     umem.from(double(input, 0x50))
                 } else {
-                    // The offset is in 64ths of a page.
-                    let page = get(c, 195, 5) as u32;
-                    Pages::new(12 + page, get(c, 84, 6) << (6 + page), part(input, 0x110))
+                    Pages::of_ring(get(c, 195, 5) as u32, get(c, 84, 6), part(input, 0x110))
                 };
                 let mut record = double(c, 0x38);
                 if get(c, 6, 1) != 0 {
@@ -434,12 +432,19 @@ impl Mlx5 {
                         self.ask_payload(io);
                     }
                     State::Reset => {
-                        let ring = std::mem::take(&mut sq.ring);
-                        let (cq, user, lane, index) = (sq.cq, sq.user, sq.lane, sq.user_index);
-                        let transport = sq.transport;
-                        *sq = Sq { state, ring, cq, user, lane, transport, user_index: index, epoch, ..Sq::default() };
+                        *sq = Sq {
+                            state,
+                            ring: std::mem::take(&mut sq.ring),
+                            cq: sq.cq,
+                            user: sq.user,
+                            user_index: sq.user_index,
+                            lane: sq.lane,
+                            transport: sq.transport,
+                            epoch,
+                            ..Sq::default()
+                        };
                         self.sending.retain(|&n| n != number);
-                        if let Some(queue) = lane {
+                        if let Some(queue) = sq.lane {
                             io.note(Notice::Stopped { queue });
                         }
                     }

@@ -83,6 +83,13 @@ impl Pages {
         Self { log: log.clamp(12, 40), offset, list }
     }
 
+    /// Those of a ring, as its context has them: the logarithm of how many times 4 KiB they are, and where it begins in the first
+    /// one, in 64ths of it.
+    #[must_use]
+    pub fn of_ring(log: u32, offset: u64, list: &[u8]) -> Self {
+        Self::new(12 + log, offset << (6 + log), list)
+    }
+
     /// The same memory, from further on.
     #[must_use]
     pub fn from(&self, offset: u64) -> Self {
@@ -197,6 +204,12 @@ const ENTRIES_MOST: usize = 1 << 20;
 const ENTRIES_ALL: usize = 1 << 24;
 
 impl Mkey {
+    /// Where a segment begins in it, if it is all in it.
+    fn place(&self, s: Segment) -> Option<u64> {
+        let at = s.address.checked_sub(self.start)?;
+        at.checked_add(s.length.into()).filter(|&end| end <= self.length).map(|_| at)
+    }
+
     /// Entries of its translation.
     #[must_use]
     pub fn entries(&self) -> usize {
@@ -505,9 +518,7 @@ pub fn work_ring(wq: &[u8], list: &[u8], umems: &Numbered<Pages>, log: u32) -> O
     let pages = if get(wq, 289, 1) != 0 {
         umems.get(word(wq, 0x2c))?.from(double(wq, 0x30))
     } else {
-        // The offset is in 64ths of a page.
-        let page = get(wq, 275, 5) as u32;
-        Pages::new(12 + page, get(wq, 43, 5) << (6 + page), list)
+        Pages::of_ring(get(wq, 275, 5) as u32, get(wq, 43, 5), list)
     };
     let record = double(wq, 0x10);
     let record = if get(wq, 288, 1) != 0 { umems.get(word(wq, 0x28))?.at(record)? } else { record };
@@ -623,6 +634,7 @@ impl Objects {
         let Some(key) = self.keys.get(s.key >> 8).filter(|k| u32::from(k.low) == s.key & 0xff && !k.free) else {
             return false;
         };
+        let place = key.place(s).filter(|_| depth <= 2);
         let (log, most) = match &key.translation {
             Translation::Physical => {
                 each(s.address, s.length);
@@ -630,13 +642,11 @@ impl Objects {
             }
             Translation::Pages { log, list } => (*log, list.len()),
             Translation::Keys { log, list } => (*log, list.len()),
-            Translation::Lengths(list) => return self.translated_by_lengths(s, key, list, depth, each),
+            Translation::Lengths(list) => {
+                return place.is_some_and(|at| self.translated_by_lengths((at, s.length), list, depth, each));
+            }
         };
-        let Some(mut at) = s.address.checked_sub(key.start) else { return false };
-        let end = at.checked_add(s.length.into());
-        if end.is_none_or(|end| end > key.length) || depth > 2 {
-            return false;
-        }
+        let Some(mut at) = place else { return false };
         // Pages are counted from that which the start is in.
         at += key.start & ((1 << log) - 1);
         let mut rest = s.length;
@@ -669,18 +679,11 @@ impl Objects {
 
     fn translated_by_lengths(
         &self,
-        s: Segment,
-        key: &Mkey,
+        (mut at, mut rest): (u64, u32),
         list: &Parts,
         depth: u32,
         each: &mut impl FnMut(u64, u32),
     ) -> bool {
-        let Some(mut at) = s.address.checked_sub(key.start) else { return false };
-        let end = at.checked_add(s.length.into());
-        if end.is_none_or(|end| end > key.length) || depth > 2 {
-            return false;
-        }
-        let mut rest = s.length;
         while rest > 0 {
             // The first that ends behind it: those of no length are nowhere.
             let n = list.ends.partition_point(|&end| end <= at);
