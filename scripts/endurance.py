@@ -343,8 +343,8 @@ def _damage(name: str, work: Path) -> None:
             shutil.rmtree(part)
 
 
-def _leavings() -> set[str]:
-    return {p.name for p in Path(tempfile.gettempdir()).glob("wiretime-*")}
+def _leavings(temporary: Path) -> set[str]:
+    return {p.name for p in temporary.iterdir()}
 
 
 def kill_once(name: str, victim: Victim, work: Path, chance: random.Random, seconds: float) -> tuple[bool, list[str]]:
@@ -419,6 +419,10 @@ def kills(
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
         work = Path(folder)
+        # Theirs alone: what else runs on this host has files in the usual one.
+        temporary = work / "tmp"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = str(temporary)
         every = victims(work)
         chosen = [n for n in every if (not only or n == only) and (with_setup or n != "set-up")]
         if "set-up" in chosen:
@@ -435,7 +439,7 @@ def kills(
                 raise typer.Exit(1)
             usual[name] = (found, time.monotonic() - began)
             shutil.rmtree(work / "out", ignore_errors=True)
-        there = _leavings()
+        there = _leavings(temporary)
         counts: Counter[str] = Counter()
         hits: Counter[str] = Counter()
         wrong: Counter[str] = Counter()
@@ -447,8 +451,8 @@ def kills(
                 hit, problems = kill_once(name, every[name], work, chance, seconds)
                 hits[name] += hit
                 problems += next_time(every[name], work, found)
-                if new := _leavings() - there:
-                    problems.append(f"left in {tempfile.gettempdir()}: {sorted(new)}")
+                if new := _leavings(temporary) - there:
+                    problems.append(f"left in {temporary.name}: {sorted(new)}")
                     there |= new
                 counts[name] += 1
                 wrong.update(f"{name}: {p}" for p in problems)

@@ -8,7 +8,6 @@ in groups, the NIC's FIFO holds some.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 import wiretime._native as _native
-from wiretime import api, apps, load, platforms, runs, software
+from wiretime import api, apps, load, platforms, runs, scratch, software
 from wiretime.apps.model import BUFFER, SENDS
 from wiretime.counters import done, of
 from wiretime.errors import WiretimeError
@@ -74,7 +73,7 @@ class Advice:
 def _sweep(name: str, fixed: Row, axis: str, values: Sequence[int], jobs: int | None) -> dict[int, Report | None]:
     """Return the results of a study with one axis; ``None`` for points that failed."""
     plan = {"study": {"name": name}, "fixed": dict(fixed), "axes": {axis: list(values)}, "metrics": ["loss_percent"]}
-    with tempfile.TemporaryDirectory(prefix="wiretime-advise-") as path:
+    with scratch.folder() as path:
         study = api.sweep(plan, out=path, jobs=jobs)
         if len(failed := study.failed()) == len(values):
             raise WiretimeError(f"advise: nothing could be run: {next(iter(failed.values()))}")

@@ -20,7 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiretime import load, platforms, runs, software, vm
+from wiretime import load, platforms, runs, scratch, software, vm
 from wiretime.counters import of
 from wiretime.errors import WiretimeError
 from wiretime.setup import qemu
@@ -188,7 +188,7 @@ def shares(pid: int, seconds: float) -> Mapping[str, float] | None:
     """Return each part's share of the host time of process ``pid``; ``None`` without ``perf``."""
     if shutil.which("perf") is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="wiretime-bench-") as folder:
+    with scratch.folder() as folder:
         data = str(Path(folder) / "perf.data")
         record = ["perf", "record", "-q", "-o", data, "-p", str(pid), "--", "sleep", str(seconds)]
         if subprocess.run(record, capture_output=True).returncode != 0:

@@ -7,7 +7,6 @@ run, all else equal, and the sentences say what came of it.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import apps, files, platforms, runs, software
+from wiretime import apps, files, platforms, runs, scratch, software
 from wiretime.apps.model import ANSWERS, CONSUMES, SENDS, Setup, words
 from wiretime.counters import done, numbers, of
 from wiretime.errors import WiretimeError
@@ -473,7 +472,7 @@ def measure(settings: Mapping[str, Any], tried: Sequence[Change], jobs: int | No
     same = Change("as it is", {})
     places = [{"label": c.label, **settings, **c.settings} for c in (same, *tried)]
     plan = {"study": {"name": "explain"}, "axes": {LABEL: places}, "metrics": ["forwarded_mpps", "loss_percent"]}
-    with tempfile.TemporaryDirectory(prefix="wiretime-explain-") as path:
+    with scratch.folder() as path:
         study = api.sweep(plan, out=path, jobs=jobs)
         if len(failed := study.failed()) == len(places):
             raise WiretimeError(f"nothing could be run: {next(iter(failed.values()))}")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ import tomlkit
 from rich.table import Table
 
 import wiretime._native as _native
-from wiretime import counters, runs, software
+from wiretime import counters, runs, scratch, software
 from wiretime.apps import words
 from wiretime.errors import WiretimeError
 from wiretime.models import Report
@@ -266,7 +265,7 @@ def _model(request: Request, costs: Mapping[str, float], shares: Shares, window:
 
 def simulated(request: Request, model: software.Model) -> Report:
     """Run a request on the packet-level engine with this model."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch.folder() as folder:
         path = Path(folder) / f"{model['name']}.toml"
         path.write_text(text(model))
         return runs.execute(replace(request, engine=software.PACKET, model=str(path))).result

@@ -14,7 +14,6 @@ import gzip
 import html
 import json
 import subprocess
-import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 from rich.markup import escape
 from rich.table import Table
 
+from wiretime import scratch
 from wiretime.errors import WiretimeError, unknown
 from wiretime.tables import of_numbers, plain
 
@@ -193,7 +193,7 @@ def resolve(raw: Mapping[str, Any], console: str, archives: Sequence[Path], extr
     code: dict[tuple[str, str], dict[tuple[int, int], Line]] = defaultdict(dict)
     pages: Mapping[str, str] = raw["pages"]
     texts, barriers = raw["texts"], set(raw["barriers"])
-    with tempfile.TemporaryDirectory(prefix="wiretime-profile-") as folder:
+    with scratch.folder() as folder:
         user = {
             pages[str(p & ~(PAGE - 1))]
             for v, p, *_ in raw["instructions"]

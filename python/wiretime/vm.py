@@ -11,25 +11,23 @@ import contextlib
 import ctypes
 import json
 import os
-import platform as host
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import wiretime._native as _native
-from wiretime import boots, memory, paths, platforms
+from wiretime import boots, memory, paths, platforms, scratch
 from wiretime.errors import GuestError, WiretimeError
 from wiretime.setup import dpdk as builds
-from wiretime.setup import guest, qemu, store
+from wiretime.setup import guest, qemu
 from wiretime.setup.architecture import BOARD, REPEATABLE
 from wiretime.setup.parts import GUEST, QEMU
 
@@ -64,7 +62,6 @@ KERNEL_ARGUMENTS = (
     "cryptomgr.notests",
     "initcall_blacklist=" + ",".join(UNWANTED),
 )
-FOLDER = "wiretime-run-"
 CONSOLE_TAIL = 25
 PR_SET_PDEATHSIG = 1
 
@@ -99,7 +96,7 @@ class Guest:
     @cached_property
     def own(self) -> bytes:
         """The run's own archive: its settings, texts and files."""
-        with tempfile.TemporaryDirectory(prefix="wiretime-") as folder:
+        with scratch.folder() as folder:
             stage = Path(folder)
             text = "".join(f"{key}={quote(value)}\n" for key, value in self.settings.items())
             (stage / "run.conf").write_text(text + self.preparation)
@@ -123,21 +120,6 @@ class Outcome:
 
     message: dict[str, Any]
     console: str
-
-
-@cache
-def _sockets() -> str:
-    """Return how socket folders of this host and namespace of processes begin: others may share the folder for them."""
-    namespace = Path("/proc/self/ns/pid").stat().st_ino
-    return f"{FOLDER}{store.digest(host.node(), str(namespace))[:8]}-"
-
-
-def sweep() -> None:
-    """Remove socket folders of processes that were killed before QEMU had connected."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_sockets()}*"):
-        owner = folder.name.removeprefix(_sockets()).split("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def anonymous(name: str, data: bytes = b"") -> int:
@@ -261,7 +243,7 @@ class Machine:
         self.output = self.input = -1
         self.keeps = keeps[0] if keeps else None
         self.monitor: boots.Monitor | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_sockets()}{os.getpid()}-", ignore_cleanup_errors=True)
+        self._folder = scratch.folder()
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             system = platform["system"]
@@ -293,7 +275,7 @@ class Machine:
                 self._keep(asked)
             devices = []
             sockets = {}
-            sweep()
+            scratch.sweep()
             nics = [f"nic{i}" for i in range(platforms.ports(platform))]
             for name in (*nics, "control"):
                 # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import wiretime._native as _native
-from wiretime import booting, paths, platforms, runs, vm
+from wiretime import booting, paths, platforms, runs, scratch, vm
 from wiretime.errors import GuestError
 from wiretime.setup.guest import compile_c
 
@@ -50,7 +49,7 @@ def measure(
     words = " ".join(f"{name} {argument}" for name, argument in jobs)
     settings_text = {"MODULES": "", "BIND": "", "COMMAND": f"bench {words}", "WAITS": ""}
     pages = (_huge_mib(jobs) + SPARE_MIB) // HUGE_MIB
-    with tempfile.TemporaryDirectory(prefix="wiretime-micro-") as folder:
+    with scratch.folder() as folder:
         program = Path(folder) / "bench"
         compile_c(paths.GUEST / "tests/bench.c", program, "-march=armv8-a+crc+lse", "-pthread")
         guest = vm.Guest(
