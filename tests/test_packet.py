@@ -91,6 +91,18 @@ def test_the_same_bytes_each_time_and_figures_of_all_queues(tmp_path: Path) -> N
     assert wiretime("diff", str(tmp_path / "a"), str(tmp_path / "b")).returncode == 0
 
 
+def test_runs_of_unlike_kinds_are_compared_by_what_both_are_about(tmp_path: Path) -> None:
+    args = ("testpmd", *PACKET, "--nic", "82599", "--rate", "1Gbps", "--duration", "200us")
+    forwards, takes = tmp_path / "a", tmp_path / "b"
+    balanced(forwards, *args)
+    balanced(takes, *args, "--ports", "2", "--app-args=--forward-mode=rxonly")
+    for a, b in ((forwards, takes), (takes, forwards)):
+        shown = wiretime("diff", str(a), str(b))
+        assert shown.returncode == 0, shown.stderr
+        first = {line.split()[0] for line in shown.stdout.splitlines() if line.strip()}
+        assert {"loss", "app.role"} <= first and not {"forwarded", "taken"} & first
+
+
 def test_polls_that_are_skipped_are_counted(tmp_path: Path) -> None:
     """A core that waits looks at memory as often as its books say, whether rounds are taken one by one or at once."""
     args = ("testpmd", *PACKET, "--nic", "82599", "--rate", "10Mbps", "--duration")
