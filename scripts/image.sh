@@ -36,4 +36,4 @@ case "$tool" in
         docker save --output "$out" wiretime
         ;;
 esac
-sha256sum "$out"
+(cd "$(dirname "$out")" && sha256sum "$(basename "$out")" | tee "$(basename "$out").sha256")

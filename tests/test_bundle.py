@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,11 @@ def test_a_wheel_runs_without_a_checkout(tmp_path: Path) -> None:
         pytest.skip("an unpacked archive: git does not say what belongs to it")
     done = wiretime("setup", "--wheel", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.iterdir()
+    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.run(["sha256sum", "--check", f"{wheel.name}.sha256"], cwd=tmp_path, check=True)
+    with zipfile.ZipFile(wheel) as packed:
+        (named,) = (name for name in packed.namelist() if name.endswith("/licenses/licences.txt"))
+        assert b"crate serde " in packed.read(named)
     assert wheel.name.startswith(f"wiretime-{__version__}-") and str(wheel) in done.stdout.replace("\n", "")
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()

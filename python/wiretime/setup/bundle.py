@@ -96,6 +96,18 @@ def built() -> tuple[Path, Path]:
     return both
 
 
+def licences() -> str:
+    """Return the licences of all that the engine and the package are built of, a line each."""
+    return "\n".join([*_crates(), *_packages()]) + "\n"
+
+
+def sign(path: Path) -> str:
+    """Write the checksum of a file beside it, as ``sha256sum --check`` reads it; returns it."""
+    digest = store.file_digest(path)
+    path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n")
+    return digest
+
+
 def _fill(tree: Path, whole: bool) -> None:
     """Put all that an archive holds under a folder."""
     for name in tracked():
@@ -106,7 +118,7 @@ def _fill(tree: Path, whole: bool) -> None:
     bundle.mkdir()
     for path in built():
         shutil.copy2(path, bundle / path.name)
-    (bundle / LICENCES).write_text("\n".join([*_crates(), *_packages()]) + "\n")
+    (bundle / LICENCES).write_text(licences())
     about = {
         "wiretime": __version__,
         "machine": platform.machine(),
@@ -141,14 +153,12 @@ def write(archive: Path, *, whole: bool) -> str:
             _fill(tree, whole)
             with tarfile.open(part, mode) as tar:  # type: ignore[call-overload]
                 tar.add(tree, name, filter=_plain)
-        digest = store.file_digest(part)
         part.rename(archive)
+        return sign(archive)
     except OSError as e:
         raise WiretimeError(f"{e.filename or archive}: {e.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
-    archive.with_name(f"{archive.name}.sha256").write_text(f"{digest}  {archive.name}\n")
-    return digest
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

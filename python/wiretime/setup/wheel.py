@@ -15,7 +15,7 @@ from wheel.wheelfile import WheelFile
 
 from wiretime import __version__, paths
 from wiretime.errors import WiretimeError
-from wiretime.setup.bundle import built, tracked
+from wiretime.setup.bundle import LICENCES, built, licences, sign, tracked
 
 # Of a checkout, what the package reads.
 READ = ("experiments/", "guest/", "models/", "platforms/", paths.LOCK_FILE.name)
@@ -31,7 +31,7 @@ def _metadata() -> dict[str, str]:
 
 
 def write(folder: Path) -> Path:
-    """Write the wheel into a folder, whole or not at all; returns its path."""
+    """Write the wheel into a folder, whole or not at all, and its checksum beside it; returns its path."""
     metadata = _metadata()
     tag = metadata["WHEEL"].partition("Tag: ")[2].split()[0]
     name = f"wiretime-{__version__}-{tag}.whl"
@@ -50,6 +50,9 @@ def write(folder: Path) -> Path:
                 for entry, text in metadata.items():
                     file.writestr(f"{file.dist_info_path}/{entry}", text)
                 file.write(paths.REPOSITORY / "LICENSE", f"{file.dist_info_path}/licenses/LICENSE")
-            return (Path(part) / name).rename(folder / name)
+                file.writestr(f"{file.dist_info_path}/licenses/{LICENCES}", licences())
+            written = (Path(part) / name).rename(folder / name)
+        sign(written)
+        return written
     except OSError as e:
         raise WiretimeError(f"{folder / name}: {e.strerror}") from None
