@@ -133,6 +133,9 @@ def test_the_command_tells_ranges_and_what_they_hang_on(tmp_path: Path) -> None:
     done = wiretime(*command)
     assert done.returncode == 0, done.stderr
     assert "estimates of core.* change nothing there" in done.stderr
+    # Beside base and samples: of this cheap point every estimate at both ends.
+    known = int(done.stderr.split(" estimates:")[0].split()[-1])
+    assert f"then at most {2 * known} more" in done.stderr and len(list(out.glob("end-*"))) == 2 * known
     (answer,) = json.loads((out / "uncertainty.json").read_text())
     assert answer["low"] <= answer["high"] and answer["samples"] == 8 and 1 <= len(answer["swings"]) <= 3
     first = answer["swings"][0]

@@ -98,6 +98,11 @@ def run(
     first = [whole.base, *whole.together]
     notes.print(f"{len(whole.known)} estimates: {', '.join(whole.known)}", highlight=False, soft_wrap=True)
     show.about(notes, name, [task for study in first for task in study.tasks], jobs)
+    notes.print(
+        f"then at most {whole.alone_most} more, each with one estimate at an end of its range",
+        highlight=False,
+        soft_wrap=True,
+    )
     if any(task.point.request().engine == software.PACKET for task in whole.base.tasks):
         notes.print(MODELLED, highlight=False, soft_wrap=True)
     if dry_run:

@@ -205,6 +205,12 @@ class Uncertainty:
         ranked = sorted(strength, key=lambda name: (-strength[name], name))
         return [name for name in ranked[:CANDIDATES_MOST] if strength[name] > 0]
 
+    @property
+    def alone_most(self) -> int:
+        """How many points with one estimate at an end there may be: which estimates those are, only the samples say."""
+        names = len(self.known) if self.cheap else min(CANDIDATES_MOST, len(self.known))
+        return 2 * names * len(self.base.tasks)
+
     def alone(self, names: Sequence[str]) -> dict[tuple[str, int], Study]:
         """Return the studies with one estimate at an end, by its name and which end."""
         return {(name, end): self._alone(name, end) for name, end in itertools.product(names, (0, 1))}
