@@ -110,10 +110,10 @@ def test_two_ports_forward_to_each_other() -> None:
 
 
 def test_two_8254x_forward_to_each_other() -> None:
-    r = result("--ports", "2", *SHORT, "--rate", "5Gbps")
+    r = result("--nic", "8254x", "--ports", "2", *SHORT, "--rate", "5Gbps")
     balanced(r)
     assert r["loss_percent"] == 0
-    assert len(r["ports"]) == 2
+    assert [nic["interface"] for nic in r["configuration"]["platform"]["nic"]] == ["8254x"] * 2 and len(r["ports"]) == 2
 
 
 def test_ports_of_a_card_share_its_slot_and_two_cards_do_not() -> None:
