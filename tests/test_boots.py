@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import wiretime
-from wiretime import booting, boots, memory, runs, vm
+from wiretime import booting, boots, memory, runs, scratch, vm
 from wiretime.errors import WiretimeError
 from wiretime.setup import guest, store
 from wiretime.setup.architecture import COMPILER
@@ -211,6 +211,21 @@ def test_a_folder_whose_name_is_too_long_for_sockets_is_said(tmp_path: Path, mon
     with pytest.raises(WiretimeError, match=r"AF_UNIX path too long.*TMPDIR"):
         vm.Machine(checked.platform, checked.settings, vm.Guest({"COMMAND": "true"}))
     assert len(list(Path("/proc/self/fd").iterdir())) == before and not list(deep.iterdir())
+
+
+def test_folders_of_killed_processes_go_when_the_next_asks_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch.folder() as ours:
+        prefix, _, _ = Path(ours).name.rpartition(f"{os.getpid()}-")
+        ended = subprocess.Popen("true")
+        ended.wait()
+        others = ["wiretime-run-01234567-1-elsewhere", "another"]
+        for name in (f"{prefix}{ended.pid}-left", *others):
+            (tmp_path / name).mkdir()
+        with scratch.folder() as second:
+            assert {p.name for p in tmp_path.iterdir()} == {Path(ours).name, Path(second).name, *others}
 
 
 def test_an_unreadable_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

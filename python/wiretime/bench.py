@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,15 +75,15 @@ def bare() -> float:
     script = f"timeout {BARE_SECONDS + 6:.0f} {TESTPMD} --stats-period 1"
     g = vm.Guest({"MODULES": "", "BIND": "", "COMMAND": script, "WAITS": ""}, archives=("dpdk",))
     system = platforms.load(platforms.DEFAULT)["system"]
-    with tempfile.NamedTemporaryFile(prefix="wiretime-bench-") as initrd:
-        initrd.write(g.initramfs + g.own)
-        initrd.flush()
+    with scratch.folder() as folder:
+        initrd = Path(folder) / "initrd"
+        initrd.write_bytes(g.initramfs + g.own)
         command = [
             *qemu.command(QEMU.folder() / "root"),
             *["-M", BOARD, "-cpu", system["cpu"], "-smp", "2", "-m", "1024"],
             *["-accel", "tcg,thread=single,tb-size=256", "-display", "none", "-nic", "none", "-no-reboot"],
             *["-monitor", "none", "-serial", "stdio"],
-            *["-kernel", str(GUEST.folder() / "kernel"), "-initrd", initrd.name],
+            *["-kernel", str(GUEST.folder() / "kernel"), "-initrd", str(initrd)],
             *["-append", " ".join([*vm.KERNEL_ARGUMENTS, *ARGUMENTS])],
         ]
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)

@@ -1,4 +1,4 @@
-"""Folders for the time that something takes; those of a process that was killed are removed by whatever runs next."""
+"""Folders for the time that something takes; those of a process that was killed go when anybody asks for one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def _prefix() -> str:
 
 def folder() -> tempfile.TemporaryDirectory[str]:
     """Return a new folder, to be used as ``tempfile.TemporaryDirectory`` is."""
+    _sweep()
     return tempfile.TemporaryDirectory(prefix=f"{_prefix()}{os.getpid()}-", ignore_cleanup_errors=True)
 
 
-def sweep() -> None:
+def _sweep() -> None:
     """Remove the folders of processes that are no more."""
     for left in Path(tempfile.gettempdir()).glob(f"{_prefix()}*"):
         owner = left.name.removeprefix(_prefix()).split("-")[0]

@@ -275,7 +275,6 @@ class Machine:
                 self._keep(asked)
             devices = []
             sockets = {}
-            scratch.sweep()
             nics = [f"nic{i}" for i in range(platforms.ports(platform))]
             for name in (*nics, "control"):
                 # QEMU connects by path only. The engine removes socket and folder as soon as QEMU has.

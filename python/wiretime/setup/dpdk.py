@@ -16,13 +16,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wiretime import paths
+from wiretime import paths, scratch
 from wiretime.errors import WiretimeError, unknown
 from wiretime.setup import added, build, debian, guest, store
 from wiretime.setup.architecture import COMPILER, COMPILER_PACKAGE, FAMILY, LEAST, LIBRARY, TRIPLE
@@ -167,7 +166,7 @@ def _guests() -> str | None:
 @contextmanager
 def _tree(source: str) -> Iterator[Path]:
     """Give the folder of DPDK's sources: as it is, unpacked from an archive, or fetched from Debian."""
-    with tempfile.TemporaryDirectory(prefix="wiretime-dpdk-") as temporary:
+    with scratch.folder() as temporary:
         folder = Path(temporary)
         place = Path(source).expanduser()
         if source == DEBIAN:

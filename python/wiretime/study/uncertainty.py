@@ -18,6 +18,7 @@ import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -179,7 +180,7 @@ class Uncertainty:
         """Return whether most samples are there: of fewer no range is known; an answer says how many there are."""
         return 2 * len(there) > len(self.together)
 
-    @property
+    @cached_property
     def cheap(self) -> bool:
         """Whether a point takes so little that every estimate is put to its ends."""
         tasks = self.base.tasks
